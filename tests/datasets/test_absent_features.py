@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import logging
-import pickle
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -168,9 +167,3 @@ def test_features_in_the_examples_of_lists(
         spec = tio.FixedLenFeature([], "float32", 0.0)
         list(tio.TFRecordDataset(path, tio.ranking.Schema(examples={name: spec})))
         assert len(warnings()) == count
-
-
-def test_a_map_dataset_is_pickled_while_it_looks(path: Path) -> None:
-    ds = tio.TFRecordMapDataset(path, MISSPELT)
-    assert ds[3]["id"] == 3
-    assert pickle.loads(pickle.dumps(ds))[4]["id"] == 4

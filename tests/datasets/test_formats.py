@@ -10,7 +10,6 @@ import pytest
 
 import torchrec_io as tio
 from tests.support.formats import COUNT, COUNTS, make, write_kinds
-from tests.support.tfrecord import write_tfrecord
 
 KINDS = ["lines", "fixed", "whole", "own"]
 SHUFFLES = [
@@ -71,12 +70,6 @@ def test_make_loader_and_mix(files: dict[str, Any], kind: str) -> None:
     halves = dataset.split(0.5, 0.5)
     mixed = tio.mix([halves[0], halves[1]], weights=[0.5, 0.5], stop="all_exhausted", batch_size=4)
     assert sorted(flat(mixed)) == ALL
-
-
-def test_formats_cannot_be_mixed(files: dict[str, Any], kind: str, tmp_path: Path) -> None:
-    other = tio.TFRecordDataset(write_tfrecord(tmp_path / "x", [b"1"]), int)
-    with pytest.raises(ValueError, match="differ in record format"):
-        tio.mix([make(kind, files[kind]), other], weights=[1, 1])
 
 
 def test_keys(files: dict[str, Any], kind: str) -> None:

@@ -113,30 +113,35 @@ class TestResume:
 
 
 class TestRefused:
-    def test_no_datasets(self) -> None:
+    @pytest.mark.parametrize(
+        ("options", "error", "reason"),
+        [
+            ({"weights": [1]}, ValueError, "weights must have one number for each of 2 datasets"),
+            ({"weights": [1, 0]}, ValueError, "weight 1 must be positive"),
+            ({"weights": [1, float("nan")]}, ValueError, "weight 1 must be positive"),
+            ({"weights": [1, float("inf")]}, ValueError, "weight 1 must be positive"),
+            ({"stop": "never"}, ValueError, r"first_exhausted.*all_exhausted.*endless"),
+            ({"shuffle": True}, TypeError, "unexpected keyword argument 'shuffle'"),
+            ({"batch_tokens": 9}, TypeError, "unexpected keyword argument 'batch_tokens'"),
+        ],
+    )
+    def test_options(self, paths: Any, options: Any, error: Any, reason: str) -> None:
+        with pytest.raises(error, match=reason):
+            tio.mix(pair(paths), **{"weights": [1, 1], **options})
+
+    def test_other_objects_than_datasets(self, paths: Any) -> None:
+        first, second = pair(paths)
         with pytest.raises(ValueError, match="must hold at least one dataset"):
             tio.mix([], weights=[])
-
-    def test_a_dict_of_datasets(self, paths: Any) -> None:
-        first, second = pair(paths)
         with pytest.raises(TypeError, match=r"datasets must be a list: mix\(\[a, b\], weights="):
             tio.mix({first: 1, second: 1}, weights=[1, 1])
-
-    @pytest.mark.parametrize("weights", [[1], [1, 2, 3]])
-    def test_wrong_number_of_weights(self, paths: Any, weights: list[float]) -> None:
-        with pytest.raises(ValueError, match="weights must have one number for each of 2 datasets"):
-            tio.mix(pair(paths), weights=weights)
-
-    @pytest.mark.parametrize("weight", [0, -1, float("nan"), float("inf")])
-    def test_invalid_weights(self, paths: Any, weight: float) -> None:
-        first, second = pair(paths)
-        with pytest.raises(ValueError, match="weight 1 must be positive"):
-            tio.mix([first, second], weights=[1, weight])
-
-    def test_invalid_stop_rules(self, paths: Any) -> None:
-        first, second = pair(paths)
-        with pytest.raises(ValueError, match=r"first_exhausted.*all_exhausted.*endless"):
-            tio.mix([first, second], weights=[1, 1], stop="never")  # type: ignore[call-overload]
+        other: Any
+        for other in ("other", tio.TFRecordStream(paths[1], SCHEMA, batch_size=8)):
+            with pytest.raises(TypeError, match="must be datasets of indexed files"):
+                tio.mix([first, other], weights=[1, 1])
+        lines = tio.TextLineDataset(paths[1], bytes)
+        with pytest.raises(ValueError, match="differ in record format"):
+            tio.mix([tio.TFRecordDataset(paths[0], bytes), lines], weights=[1, 1])
 
     @pytest.mark.parametrize(
         ("options", "reason"),
@@ -144,12 +149,14 @@ class TestRefused:
             ({"schema": {"id": SCHEMA["id"]}}, "differ in schema"),
             ({"batch_size": 4}, "differ in batch_size: 8 and 4"),
             ({"on_error": "skip"}, "differ in on_error: 'raise' and 'skip'"),
+            ({"verify_crc": False}, "differ in verify_crc"),
         ],
     )
     def test_incompatible_datasets(self, paths: Any, options: Any, reason: str) -> None:
-        first, second = pair(paths)
+        first, _ = pair(paths)
+        options = {"schema": SCHEMA, "batch_size": 8, **options}
         with pytest.raises(ValueError, match=reason):
-            tio.mix([first, second.replace(**options)], weights=[1, 1])
+            tio.mix([first, tio.TFRecordDataset(paths[1], **options)], weights=[1, 1])
 
     def test_schema_equals_its_dict(self, paths: Any) -> None:
         """For example a TFDS directory and a hand-written schema."""
@@ -170,31 +177,14 @@ class TestRefused:
         first, second = pair(paths)
         dataset = tio.mix([first, second.replace(batch_size=4)], weights=[1, 1], batch_size=5)
         assert dataset.batch_size == 5
-        with pytest.raises(TypeError, match="shuffle"):
-            tio.mix([first, second], weights=[1, 1], shuffle=True)  # type: ignore[call-overload]
-
-    def test_verify_crc(self, paths: Any) -> None:
-        first, _ = pair(paths)
-        unchecked = tio.TFRecordDataset(paths[1], SCHEMA, batch_size=8, verify_crc=False)
-        with pytest.raises(ValueError, match="differ in verify_crc"):
-            tio.mix([first, unchecked], weights=[1, 1])
-
-    def test_other_objects_than_datasets(self, paths: Any) -> None:
-        first, _ = pair(paths)
-        with pytest.raises(TypeError, match="must be datasets of indexed files"):
-            tio.mix([first, "other"], weights=[1, 1])  # type: ignore[list-item]
-        streamed = tio.TFRecordStream(paths[1], SCHEMA, batch_size=8)
-        with pytest.raises(TypeError, match="must be datasets of indexed files"):
-            tio.mix([first, streamed], weights=[1, 1])  # type: ignore[list-item]
 
     def test_an_empty_dataset(self, paths: Any, tmp_path: Path) -> None:
         first, _ = pair(paths)
         empty = tio.TFRecordDataset(write_files(tmp_path, [0]), SCHEMA, batch_size=8)
         with pytest.raises(ValueError, match="must have records, part 1 has none"):
             tio.mix([first, empty], weights=[1, 1], stop="endless")
-        assert flat(ids_of(tio.mix([first, empty], weights=[1, 1], stop="all_exhausted"))) == list(
-            range(FIRST)
-        )
+        whole = tio.mix([first, empty], weights=[1, 1], stop="all_exhausted")
+        assert flat(ids_of(whole)) == list(range(FIRST))
 
 
 def test_damage_names_the_file(paths: Any, tmp_path: Path) -> None:

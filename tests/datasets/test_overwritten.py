@@ -131,16 +131,6 @@ def test_stream_of_a_file_that_is_appended_to(tmp_path: Path) -> None:
     assert count == COUNT
 
 
-@pytest.mark.parametrize("most", [1, 128])
-def test_touched_between_epochs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int) -> None:
-    monkeypatch.setattr(open_files, "_MAX_OPEN_FILES", most)
-    paths = write_both(tmp_path)
-    dataset = tio.TFRecordDataset(paths, SCHEMA, batch_size=BATCH)
-    for epoch in range(3):
-        assert sum(len(batch["id"]) for batch in dataset) == 2 * COUNT
-        os.utime(paths[epoch % 2], ns=(epoch, epoch))
-
-
 def test_renamed_linked_or_removed_while_it_is_read(tmp_path: Path) -> None:
     paths = write_both(tmp_path)
     dataset = tio.TFRecordDataset(paths, SCHEMA, batch_size=BATCH, shuffle=True)

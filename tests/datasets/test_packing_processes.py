@@ -49,12 +49,6 @@ class TestProcesses:
         unshuffled = make(paths, batch_size=1, uneven=None, rank=0, world_size=world)
         assert len(list(unshuffled)) == rows // world
 
-    def test_uneven_ranks_are_refused(self, paths: list[str]) -> None:
-        rows = len(make(paths, batch_size=1))
-        world = next(world for world in (2, 3, 5) if rows % world)
-        with pytest.raises(ValueError, match="ranks would get different numbers of batches"):
-            list(make(paths, batch_size=1, uneven=None, rank=0, world_size=world))
-
 
 class TestResuming:
     def test_what_rows_look_like_may_change(self, paths: list[str]) -> None:

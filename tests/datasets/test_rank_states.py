@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import multiprocessing
 import os
 from pathlib import Path
@@ -116,28 +115,6 @@ class TestEndlessAndSkipped:
         other = make(path, **options)
         other.load_state_dict(dataset.state_dict())
         assert ids_of(itertools.islice(other, 3)) == [[0, 1, 2, 3]] * 3
-
-
-@pytest.mark.parametrize("stream", [False, True])
-def test_numpy_integers_are_accepted(paths: list[str], stream: bool) -> None:
-    options: dict[str, Any] = {"batch_size": 4, "seed": 3, "rank": 0, "world_size": 1, "shuffle": 5}
-    numpy = {name: np.int64(value) for name, value in options.items()}
-    dataset = make(paths, stream=stream, **numpy)
-    whole = ids_of(make(paths, stream=stream, **options))
-    assert ids_of(dataset) == whole
-    dataset.set_epoch(0)
-    next(iter(dataset))
-    other = make(paths, stream=stream, **options)
-    other.load_state_dict(json.loads(json.dumps(dataset.state_dict())))
-    assert ids_of(other) == whole[1:]
-
-
-def test_huge_windows_and_blocks(paths: list[str]) -> None:
-    huge = 2**70
-    shuffles = (huge, tio.Shuffle(block=huge, window=3), tio.Shuffle(block=2, window=huge))
-    for shuffle in shuffles:
-        assert sorted(flat(ids_of(make(paths, shuffle=shuffle)))) == list(range(COUNT))
-    assert sorted(flat(ids_of(make(paths, shuffle=huge, stream=True)))) == list(range(COUNT))
 
 
 def test_state_beyond_the_end_is_rejected(paths: list[str]) -> None:

@@ -17,13 +17,6 @@ from torchrec_io._records.record_reader import RecordReader
 
 SIZES = [13, 0, 7, 10]
 COUNT = sum(SIZES)
-SHUFFLES = [
-    False,
-    True,
-    10,
-    tio.Shuffle(block=4, window=9),
-    tio.Shuffle(block=4, window=9, lanes=2),
-]
 
 
 @pytest.fixture(scope="module")
@@ -102,28 +95,6 @@ class TestEpochs:
         other.load_state_dict(state)
         dataset.set_epoch(5)
         assert ids_of(other) == ids_of(dataset)
-
-
-@pytest.mark.parametrize("batch_size", [4, None])
-class TestSeveralIterators:
-    """The state is that of the iterator that yielded last; each iterator is independent."""
-
-    def test_a_state_that_is_loaded_in_a_loop(
-        self, paths: list[str], batch_size: int | None
-    ) -> None:
-        dataset = make(paths, shuffle=True, batch_size=batch_size)
-        whole = ids_of(dataset.replace())
-        first = iter(dataset)
-        next(first)
-        state = dataset.state_dict()
-        second = iter(dataset)
-        next(second)
-        dataset.load_state_dict(state)
-        next(first)
-        next(second)
-        assert dataset.state_dict() == state
-        assert ids_of(dataset) == whole[1:]
-        assert next(first)["id"].tolist() == next(second)["id"].tolist() == whole[2]
 
 
 class TestOtherWorlds:

@@ -90,22 +90,6 @@ class TestFiles:
         assert [error.record for error in errors] == [13, 16]
         assert dataset.skipped == 2
 
-    @pytest.mark.parametrize("threads", [1, 2, 4])
-    def test_a_removed_file_is_reported_after_full_batches(
-        self, tmp_path: Path, threads: int
-    ) -> None:
-        paths = write_files(tmp_path, [16, 4])
-        content = bytearray(Path(paths[0]).read_bytes())
-        content[-1] ^= 1
-        Path(paths[0]).write_bytes(content)
-        dataset = make(paths, on_error="skip", num_threads=threads)
-        Path(paths[1]).unlink()
-        seen = []
-        with pytest.raises(FileNotFoundError):
-            for batch in dataset:
-                seen += batch["id"].tolist()
-        assert seen == list(range(15))
-
     def test_endless_stream_without_valid_records_ends(self, tmp_path: Path) -> None:
         path = tmp_path / "a.tfrecord"
         path.write_bytes(frame(b"\xff") * 3)

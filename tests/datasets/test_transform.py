@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import threading
 import time
 import traceback
 from pathlib import Path
@@ -61,17 +60,6 @@ def test_its_results_are_yielded(
     assert len(kinds) == len(items)
 
 
-def test_in_the_threads_that_load(paths: list[str]) -> None:
-    threads = set()
-
-    def transform(batch: Any) -> Any:
-        threads.add(threading.current_thread())
-        return batch
-
-    assert ids(open_records(paths, batch_size=16, transform=transform)) == [*range(COUNT)]
-    assert threading.main_thread() not in threads
-
-
 @pytest.mark.parametrize("batch_size", [None, 64])
 def test_its_time_is_measured(paths: list[str], batch_size: int | None) -> None:
     def slow(item: Any) -> Any:
@@ -96,13 +84,6 @@ def test_with_keys(paths: list[str]) -> None:
         assert ids(item for _, item in items) == [-i for i in range(COUNT)]
         plain = open_records(paths, **options)
         assert [keys for keys, _ in items] == [keys for keys, _ in plain]
-
-
-def test_records_without_a_schema(paths: list[str]) -> None:
-    assert list(tio.TFRecordDataset(paths, transform=len)) == [
-        len(record) for record in tio.TFRecordDataset(paths)
-    ]
-    assert list(tio.TFRecordDataset(paths, batch_size=100, transform=len)) == [100] * 5
 
 
 def test_map_style(paths: list[str]) -> None:
@@ -251,17 +232,6 @@ def test_random_numbers_depend_on_the_record_alone(paths: list[str], shuffle: bo
             for number, x in zip(batch["id"].tolist(), batch["x"].tolist(), strict=True)
         }
         assert [found[i] for i in range(COUNT)] == wanted
-
-
-def test_random_numbers_after_resuming(paths: list[str]) -> None:
-    wanted = by_record(paths)
-    dataset = open_records(paths, transform=drawn)
-    items = iter(dataset)
-    for _ in range(130):
-        next(items)
-    other = open_records(paths, transform=drawn)
-    other.load_state_dict(dataset.state_dict())
-    assert [sample["x"].tolist() for sample in other] == wanted[130:]
 
 
 def test_a_generator_starts_anew(paths: list[str]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from typing import Any
 
 import pytest
@@ -72,14 +71,6 @@ def test_a_shorter_last_batch_is_fine(paths: list[str]) -> None:
     assert sizes == [[6, 5], [6, 4]]
 
 
-def test_batches_by_length(paths: list[str]) -> None:
-    options: Any = {"batch_tokens": 9, "length_key": "tokens", "epochs": 3, "shuffle": True}
-    with pytest.raises(ValueError, match="different numbers of batches"):
-        next(iter(make(paths, rank=0, world_size=4, **options)))
-    padded = counts(paths, 4, uneven="pad", **options)
-    assert len(set(padded)) == 1
-
-
 def test_steps(paths: list[str]) -> None:
     episodes = make(paths).replace(schema={"tokens": tio.VarLenFeature("int64")})
     steps = episodes.steps("tokens")
@@ -87,11 +78,6 @@ def test_steps(paths: list[str]) -> None:
     assert len(list(steps.replace(rank=0, world_size=4))) == 10
     with pytest.raises(ValueError, match="different numbers of samples"):
         next(iter(steps.replace(rank=0, world_size=3)))
-
-
-def test_endless_datasets_never_raise(paths: list[str]) -> None:
-    dataset = make(paths, batch_size=2, rank=0, world_size=2, epochs=None)
-    assert [len(batch["id"]) for batch in itertools.islice(dataset, 30)]
 
 
 def test_one_rank_never_raises(paths: list[str]) -> None:

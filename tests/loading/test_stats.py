@@ -47,13 +47,6 @@ def test_counts(paths: list[str], workers: int, start: str | None, batch_size: i
     assert counts_of(dataset.stats()) == expected(2 * COUNT, 2 * STORED, 2 * batches)
 
 
-def test_batches_of_the_loop(paths: list[str]) -> None:
-    loader = tio.make_loader(tio.TFRecordDataset(paths, SCHEMA), batch_size=4)
-    for number, _ in enumerate(loader):
-        stats = loader.stats()
-        assert (stats.batches, stats.records) == (1, 4 if number < 7 else 2)
-
-
 def test_a_loop_that_is_left_early(paths: list[str]) -> None:
     loader = tio.make_loader(tio.TFRecordDataset(paths, SCHEMA, batch_size=4), num_workers=2)
     for _, _ in zip(range(2), loader, strict=False):

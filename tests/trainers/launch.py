@@ -38,15 +38,6 @@ class Outcome:
     error: str | None = None
     problem: str | None = None
 
-    def summary(self) -> str:
-        """Return the outcome in a few words."""
-        if self.problem is not None or self.error is not None:
-            return self.problem or f"error: {self.error}"
-        lost, repeated = max(self.lost), max(self.repeated)
-        order = "new order" if self.new_order else "same order"
-        coming = f"{lost} lost" if lost else "each once"
-        return f"{coming}, {repeated} repeated, {order}"
-
     def in_short(self) -> str:
         """Return the outcome for a table."""
         if self.error is not None:
