@@ -82,24 +82,6 @@ class TestRanksThatInheritADataset:
         assert sorted(flat([flat(whole) for *_, whole in found])) == list(range(COUNT))
 
 
-class TestErrorsInTheirTurn:
-    @pytest.mark.parametrize("threads", [1, 3])
-    @pytest.mark.parametrize("stream", [False, True])
-    def test_samples_before_an_invalid_record(
-        self, tmp_path: Path, threads: int, stream: bool
-    ) -> None:
-        path = str(tmp_path / "a.tfrecord")
-        write_tfrecord(path, [b"\xff" if i == 100 else record(i) for i in range(300)])
-        dataset = make(path, batch_size=None, num_threads=threads, stream=stream)
-        seen = []
-        with pytest.raises(tio.DecodeError) as caught:
-            for sample in dataset:
-                seen.append(int(sample["id"]))
-        assert seen == list(range(100))
-        assert caught.value.record == 100
-        assert dataset.state_dict()["consumed"] == 100
-
-
 class TestEndlessAndSkipped:
     @pytest.mark.parametrize("workers", [0, 2])
     def test_endless_epochs_that_end_in_a_skipped_record(

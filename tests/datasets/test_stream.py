@@ -58,24 +58,6 @@ class TestFiles:
         assert os.listdir(tmp_path) == [os.path.basename(path)]
         assert not cache_path(path).exists()
 
-    def test_damaged_length_ends_only_its_file(self, tmp_path: Path) -> None:
-        paths = write_files(tmp_path, [10, 10, 10])
-        content = bytearray(Path(paths[1]).read_bytes())
-        at = sum(len(frame(record(i))) for i in range(10, 14))
-        content[at] ^= 1
-        Path(paths[1]).write_bytes(content)
-        seen = []
-        with pytest.raises(tio.CorruptRecordError) as caught:
-            for batch in make(paths):
-                seen += batch["id"].tolist()
-        assert seen == list(range(12))  # complete batches before the damage
-        assert (caught.value.path, caught.value.record, caught.value.offset) == (paths[1], 4, at)
-        errors: list[tio.TorchRecIOError] = []
-        dataset = make(paths, on_error=errors.append)
-        assert flat(ids_of(dataset)) == [*range(14), *range(20, 30)]
-        assert [error.record for error in errors] == [4]
-        assert dataset.skipped == 1
-
     @pytest.mark.parametrize("threads", [1, 2, 4])
     def test_the_end_of_a_stream_is_reported_after_full_batches(
         self, tmp_path: Path, threads: int

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import pickle
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import torchrec_io as tio
-from tests.support.datasets import SCHEMA, record, write_files
+from tests.support.datasets import SCHEMA, open_records, record, write_files
 from tests.support.tfrecord import frame, write_tfrecord
 
 SIZES = [30, 0, 7, 13]
@@ -101,78 +102,73 @@ class TestIndexes:
             tio.TFRecordDataset(paths[0], index=binary[2])
 
 
-def flip(path: str, at: int) -> None:
-    content = bytearray(Path(path).read_bytes())
-    content[at] ^= 1
-    Path(path).write_bytes(content)
+OFFSET = sum(len(frame(record(number))) for number in range(30, 33))
+# What stands in place of record 33, the fourth one of its file; the error, and the lost records.
+DAMAGE: dict[str, tuple[Callable[[bytearray], Any], Any, range]] = {
+    "data": (lambda frame: frame.__setitem__(-5, frame[-5] ^ 1), tio.CorruptRecordError, range(1)),
+    "length": (lambda frame: frame.__setitem__(9, frame[9] ^ 1), tio.CorruptRecordError, range(4)),
+    "end": (lambda frame: frame.__delitem__(slice(20, None)), tio.TruncatedFileError, range(4)),
+}
 
 
-class TestDamage:
-    """Files of 30, 7 and 13 records. Record 33, in the second file, is damaged."""
+@pytest.mark.parametrize("name", [*DAMAGE, "message"])
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize(("batch_size", "threads"), [(None, 3), (10, 1), (10, 3)])
+def test_damage(
+    paths: list[str], name: str, stream: bool, batch_size: int | None, threads: int
+) -> None:
+    frames = [bytearray(frame(record(number))) for number in range(30, 37)]
+    frames[3] = bytearray(frame(b"\xff"))
+    error, lost = tio.DecodeError, range(1)
+    if name in DAMAGE:
+        frames[3] = bytearray(frame(record(33)))
+        change, error, lost = DAMAGE[name]
+        change(frames[3])
+    Path(paths[2]).write_bytes(b"".join(frames[: 4 if name == "end" else None]))
+    options: Any = {"stream": stream, "batch_size": batch_size, "num_threads": threads}
+    seen: list[int] = []
+    with pytest.raises(error) as caught:
+        dataset = open_records(paths, **options)  # whose index finds damaged lengths
+        for item in dataset:
+            seen += item["id"].reshape(-1).tolist()
+            consumed = dataset.state_dict()["consumed"]
+    if stream or len(lost) == 1:
+        whole = 33 if batch_size is None else 30
+        assert seen[:whole] == list(range(whole))
+        assert consumed == len(seen)
+        assert len(seen) == whole or (stream and len(lost) > 1)  # which ends after full blocks
+    found = caught.value
+    assert (found.path, found.record, found.offset) == (paths[2], 3, OFFSET)
+    errors: list[tio.TorchRecIOError] = []
+    dataset = open_records(paths, on_error=errors.append, **options)
+    ids = [number for item in dataset for number in item["id"].reshape(-1).tolist()]
+    assert ids == [number for number in range(COUNT) if number - 33 not in lost]
+    assert [each.record for each in errors] == [3]
+    assert dataset.skipped == 1
 
-    @pytest.fixture
-    def damaged(self, paths: list[str]) -> list[str]:
-        self.offset = sum(len(frame(record(i))) for i in range(30, 33))
-        flip(paths[2], self.offset + 12 + len(record(33)) - 1)
-        return paths
 
-    def test_errors_are_raised_after_valid_records(self, damaged: list[str]) -> None:
-        seen = []
-        with pytest.raises(tio.CorruptRecordError, match="data does not match") as caught:
-            for batch in tio.TFRecordDataset(damaged, SCHEMA, batch_size=10):
-                seen += batch["id"].tolist()
-        assert seen == list(range(30))
-        error = caught.value
-        assert (error.path, error.record, error.offset) == (damaged[2], 3, self.offset)
+def test_record_that_does_not_match_the_schema(paths: list[str]) -> None:
+    write_tfrecord(paths[1], [record(1000), b"", b"\xff\xff", record(1001)])
+    with pytest.raises(tio.DecodeError) as caught:
+        list(tio.TFRecordDataset(paths, SCHEMA, batch_size=10))
+    error = caught.value
+    assert (error.path, error.record, error.feature) == (paths[1], 1, "id")
+    assert "required" in error.reason
+    errors: list[tio.TorchRecIOError] = []
+    dataset = tio.TFRecordDataset(paths[:2], SCHEMA, batch_size=40, on_error=errors.append)
+    assert flat(ids_of(dataset)) == [*range(30), 1000, 1001]
+    assert [error.record for error in errors] == [1, 2]
+    assert [error.feature for error in errors] == ["id", None]
 
-    def test_a_function_gets_the_error(self, damaged: list[str]) -> None:
-        errors: list[tio.TorchRecIOError] = []
-        dataset = tio.TFRecordDataset(damaged, SCHEMA, on_error=errors.append, with_key=True)
-        ids = [int(sample["id"]) for _, sample in dataset]
-        assert ids == [i for i in range(COUNT) if i != 33]
-        assert [error.record for error in errors] == [3]
-        assert dataset.skipped == 1
 
-    @pytest.mark.parametrize("cut", [False, True], ids=["length crc", "truncated"])
-    def test_a_damaged_length_loses_the_rest_of_that_file(
-        self, paths: list[str], cut: bool
-    ) -> None:
-        offset = sum(len(frame(record(i))) for i in range(30, 33))
-        if cut:
-            os.truncate(paths[2], offset + 20)
-        else:
-            flip(paths[2], offset + 9)
-        error_class = tio.TruncatedFileError if cut else tio.CorruptRecordError
-        with pytest.raises(error_class) as caught:
-            list(tio.TFRecordDataset(paths, SCHEMA, batch_size=10))
-        assert (caught.value.path, caught.value.record) == (paths[2], 3)
-        errors: list[tio.TorchRecIOError] = []
-        dataset = tio.TFRecordDataset(paths, SCHEMA, batch_size=10, on_error=errors.append)
-        assert flat(ids_of(dataset)) == [*range(33), *range(37, COUNT)]
-        assert [error.offset for error in errors] == [offset]
-        assert dataset.skipped == 1
+def test_a_function_that_raises(paths: list[str]) -> None:
+    def decode(data: bytes) -> int:
+        if data == record(31):
+            raise KeyError("surprise")
+        return len(data)
 
-    def test_record_that_does_not_match_the_schema(self, paths: list[str]) -> None:
-        write_tfrecord(paths[1], [record(1000), b"", b"\xff\xff", record(1001)])
-        with pytest.raises(tio.DecodeError) as caught:
-            list(tio.TFRecordDataset(paths, SCHEMA, batch_size=10))
-        error = caught.value
-        assert (error.path, error.record, error.feature) == (paths[1], 1, "id")
-        assert "required" in error.reason
-        errors: list[tio.TorchRecIOError] = []
-        dataset = tio.TFRecordDataset(paths[:2], SCHEMA, batch_size=40, on_error=errors.append)
-        assert flat(ids_of(dataset)) == [*range(30), 1000, 1001]
-        assert [error.record for error in errors] == [1, 2]
-        assert [error.feature for error in errors] == ["id", None]
-
-    def test_a_function_that_raises(self, paths: list[str]) -> None:
-        def decode(data: bytes) -> int:
-            if data == record(31):
-                raise KeyError("surprise")
-            return len(data)
-
-        with pytest.raises(tio.DecodeError, match="KeyError: 'surprise'") as caught:
-            list(tio.TFRecordDataset(paths, decode))
-        assert (caught.value.path, caught.value.record) == (paths[2], 1)
-        assert isinstance(caught.value.__cause__, KeyError)
-        assert len(list(tio.TFRecordDataset(paths, decode, on_error="skip"))) == COUNT - 1
+    with pytest.raises(tio.DecodeError, match="KeyError: 'surprise'") as caught:
+        list(tio.TFRecordDataset(paths, decode))
+    assert (caught.value.path, caught.value.record) == (paths[2], 1)
+    assert isinstance(caught.value.__cause__, KeyError)
+    assert len(list(tio.TFRecordDataset(paths, decode, on_error="skip"))) == COUNT - 1
