@@ -14,7 +14,6 @@ import pytest
 import torchrec_io as tio
 from tests.support.chunks import count_decoded
 from tests.support.tfrecord import frame, write_tfrecord
-from torchrec_io import _core
 from torchrec_io._records.index_file import encode_index
 from torchrec_io._storage.compression import CHECKED_BYTES
 from torchrec_io._storage.local import LocalFile
@@ -128,23 +127,6 @@ def test_resuming_decodes_only_what_follows(
     if order == "stored":  # what comes before is not even read
         assert len({*decoded}) <= spans // 4 + 2
     assert len(decoded) <= spans
-
-
-@pytest.mark.parametrize("restarts", [0, 2])
-def test_an_index_of_an_earlier_release_is_built_again(tmp_path: Path, restarts: int) -> None:
-    path = tmp_path / "x"
-    path.write_bytes(gzip.compress(STREAM))
-    index = tio.RecordIndex.build(path)
-    # Version 2 had restart points in place of seek points.
-    starts, no_points = index.offsets.astype(np.uint64), np.empty(0, np.uint8)
-    old = bytearray(_core.encode_index(index.file.header, starts, [], no_points))
-    old[80] = restarts
-    old[100:104] = _core.crc32c(np.frombuffer(old, np.uint8)[:100]).to_bytes(4, "little")
-    path.with_name("x.tfidx").write_bytes(old)
-    dataset = tio.TFRecordDataset(path, batch_size=100)
-    assert [record for batch in dataset for record in batch] == RECORDS
-    with pytest.raises(IndexFormatError, match="an earlier release wrote it"):
-        tio.TFRecordDataset(path, index=f"{path}.tfidx")
 
 
 def test_windows_in_an_index_of_zstandard_are_refused(tmp_path: Path) -> None:

@@ -66,20 +66,6 @@ def _refuse_last(record: bytes) -> int:
     return int(record)
 
 
-def test_two_iterations_at_once(path: str, epochs: list[list[Any]]) -> None:
-    """Each is independent. The first one to end moves the epoch."""
-    dataset = open_numbers(path)
-    first, second = iter(dataset), iter(dataset)
-    assert list(first) == list(second) == epochs[0]
-    assert list(zip(dataset, dataset, strict=True)) == list(zip(epochs[1], epochs[1], strict=True))
-    early, late = iter(dataset), iter(dataset)
-    next(late)
-    assert list(early) == epochs[2]
-    assert take(dataset, 1) == epochs[3][:1]
-    assert list(late) == epochs[2][1:]
-    assert take(dataset, 1) == epochs[3][:1]
-
-
 @pytest.mark.parametrize("chosen", [0, 3])
 def test_a_peek_in_a_loop_keeps_the_epoch_that_was_set(
     path: str, epochs: list[list[Any]], chosen: int

@@ -155,23 +155,6 @@ def test_batches_are_filled_up_in_order(
         assert rest == [step.ids for step in expected[first:]]
 
 
-@pytest.mark.parametrize("schema", SCHEMAS)
-@pytest.mark.parametrize("batch_size", [8, None])
-def test_samples_and_workers(tmp_path: Path, schema: str, batch_size: int | None) -> None:
-    kinds = ["refused" if number % 3 == 1 else "sound" for number in range(90)]
-    path = write(tmp_path / "a.tfrecord", kinds)
-    for workers in (0, 2):
-        dataset = tio.TFRecordDataset(
-            path, SCHEMAS[schema], batch_size=batch_size, on_error=lambda _: None
-        )
-        loader = DataLoader(dataset, batch_size=None, num_workers=workers)
-        ids = [item["id"].reshape(-1).tolist() for item in loader]
-        assert sorted(number for batch in ids for number in batch) == [
-            number for number in range(90) if number % 3 != 1
-        ]
-        assert dataset.skipped == 30
-
-
 def test_several_columns_have_a_range(tmp_path: Path) -> None:
     """The first column of the schema that refuses a record is the one in its error."""
     spec = tio.FixedLenFeature([], "int64", valid_range=(0, 5))

@@ -134,12 +134,3 @@ def test_dataset_and_loader_at_once(paths: list[str]) -> None:
         assert dataset.state_dict() == loader.state_dict() == state
         next(iter(dataset))
     assert ids(dataset) == following
-
-
-def test_workers_that_are_forked_in_a_loop(paths: list[str]) -> None:
-    dataset: Any = open_records(paths, batch_size=BATCH)
-    whole = ids(dataset)
-    dataset.set_epoch(0)
-    for _ in dataset:
-        assert ids(torch.utils.data.DataLoader(dataset, batch_size=None, num_workers=1)) == whole
-        break

@@ -14,7 +14,6 @@ import torchrec_io as tio
 from tests.support.datasets import SCHEMA, record, write_files
 from tests.support.images import encoded, noise, write_images
 from tests.support.statistics import check_times, counts_of, expected, frame_bytes, total
-from torchrec_io._loading.loop_stats import describe_bottleneck
 
 SIZES = [13, 0, 7, 10]
 COUNT = sum(SIZES)
@@ -134,17 +133,6 @@ def test_describe_ends_with_the_bottleneck(tmp_path: Path) -> None:
     )
     assert loader.describe().endswith(last)  # of the loop, which is over
     assert loader.stats().records == 20
-
-
-def test_the_sentence() -> None:
-    stats = tio.LoadingStats(
-        seconds=100, waiting_for_data=3, reading=1, checking=1.0, parsing=27, decoding=71
-    )
-    waits = "the training loop waits 3 % of the time"
-    assert describe_bottleneck(stats, "images") == f"{waits}; decoding images takes 71 % of loading"
-    stats = tio.LoadingStats(seconds=100, waiting_for_data=3, copying=12, transform=5)
-    copies = " and copies batches for 12 %"
-    assert describe_bottleneck(stats) == f"{waits}{copies}; the transform takes 100 % of loading"
 
 
 # ---- profilers ----
