@@ -66,18 +66,6 @@ class TestRanks:
         assert sorted(seen[0] + seen[1]) == list(range(COUNT))
         assert seen[0][:8] == [0, 1, 2, 3, 8, 9, 10, 11]
 
-    @pytest.mark.parametrize("uneven", ["keep", "drop", "pad"])
-    @pytest.mark.parametrize("workers", [0, 3])
-    def test_len_is_exact_for_each_rank(self, paths: list[str], uneven: Any, workers: int) -> None:
-        lengths = []
-        for rank in range(4):
-            dataset = make(paths, batch_size=3, uneven=uneven, rank=rank, world_size=4)
-            batches = list(load(dataset, workers))
-            assert len(batches) == len(dataset)
-            lengths.append(len(batches))
-        if uneven != "keep":
-            assert len(set(lengths)) == 1
-
 
 class TestMoreReadersThanRecords:
     @pytest.mark.parametrize(

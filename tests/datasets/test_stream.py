@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from torch.utils.data import DataLoader
 import torchrec_io as tio
 from tests.support.datasets import SCHEMA, record, write_files
 from tests.support.loading import error_of
+from tests.support.pipes import feeding
 from tests.support.tfrecord import frame
 from torchrec_io._records.index_cache import cache_path
 from torchrec_io._records.stream_reader import StreamReader
@@ -134,76 +134,41 @@ class TestRuns:
         assert found[1] or not (bad or cut)
 
 
-class TestPipes:
-    @pytest.mark.parametrize("compression", [None, "gzip"])
-    @pytest.mark.parametrize("threads", [1, 2])
-    def test_a_named_pipe(self, tmp_path: Path, compression: str | None, threads: int) -> None:
-        (path,) = write_files(tmp_path, [1000], compression)
-        pipe = str(tmp_path / "pipe")
-        os.mkfifo(pipe)
-        writer = threading.Thread(
-            target=lambda: Path(pipe).write_bytes(Path(path).read_bytes()), daemon=True
-        )
-        writer.start()
+@pytest.mark.parametrize("compression", [None, "gzip"])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_named_pipe(tmp_path: Path, compression: str | None, threads: int) -> None:
+    (path,) = write_files(tmp_path, [1000], compression)
+    with feeding(tmp_path / "pipe", [Path(path).read_bytes()]) as pipe:
         dataset = make(pipe, num_threads=threads)
         assert flat(ids_of(dataset)) == list(range(1000))
-        writer.join(10)
         with pytest.raises(ValueError, match="it can be read only once"):
             list(dataset)
 
-    @pytest.mark.parametrize(
-        ("options", "workers", "reason"),
-        [
-            (
-                {"rank": 0, "world_size": 2, "uneven": "keep"},
-                0,
-                "only one process can read it, not 2",
-            ),
-            ({}, 1, "is a pipe: read it with num_workers=0"),
-            ({}, 2, "is a pipe: read it with num_workers=0"),
-        ],
-    )
-    def test_only_one_process_can_read_a_pipe(
-        self, tmp_path: Path, options: Any, workers: int, reason: str
-    ) -> None:
-        pipe = str(tmp_path / "pipe")
-        os.mkfifo(pipe)
-        loader = DataLoader(
-            make(pipe, **options),
-            batch_size=None,
-            num_workers=workers,
-            multiprocessing_context="fork" if workers else None,
-        )
-        error = error_of(loader)
+
+def test_only_one_process_can_read_a_pipe(tmp_path: Path) -> None:
+    pipe = str(tmp_path / "pipe")
+    os.mkfifo(pipe)  # opening it would wait for a writer
+    with pytest.raises(ValueError, match="only one process can read it, not 2"):
+        list(make(pipe, rank=0, world_size=2, uneven="keep"))
+    with pytest.raises(ValueError, match="uneven must be 'keep'"):
+        list(make(pipe, rank=0, world_size=2))
+    for workers in (1, 2):
+        error = error_of(DataLoader(make(pipe), batch_size=None, num_workers=workers))
         assert isinstance(error, ValueError)
-        assert reason in str(error)
+        assert "is a pipe: read it with num_workers=0" in str(error)
 
 
-class TestRefused:
-    def test_ranks_need_uneven(self, paths: list[str]) -> None:
-        several = make(paths, rank=1, world_size=3)
-        with pytest.raises(ValueError, match=r"uneven must be 'keep' .* 3 ranks, got None"):
-            next(iter(several))
-        ranks = [make(paths, rank=rank, world_size=3, uneven="keep") for rank in range(3)]
-        assert sorted(itertools.chain(*(flat(ids_of(each)) for each in ranks))) == list(
-            range(COUNT)
-        )
-        assert flat(ids_of(make(paths, rank=0, world_size=1))) == list(range(COUNT))
-
-    def test_error_precedes_any_read(self, tmp_path: Path) -> None:
-        pipe = str(tmp_path / "pipe")
-        os.mkfifo(pipe)  # opening it would wait for a writer
-        with pytest.raises(ValueError, match="uneven must be 'keep'"):
-            next(iter(make(pipe, rank=0, world_size=2)))
-
-    def test_states_of_other_ranks(self, paths: list[str]) -> None:
-        dataset = make(paths)
-        next(iter(dataset))
-        state = dataset.state_dict()
-        other = make(paths, rank=0, world_size=2, uneven="keep")
-        other.load_state_dict(state)
-        with pytest.raises(tio.StateMismatchError, match="only with the same rank, world_size"):
-            iter(other)
+def test_ranks(paths: list[str]) -> None:
+    with pytest.raises(ValueError, match=r"uneven must be 'keep' .* 3 ranks, got None"):
+        next(iter(make(paths, rank=1, world_size=3)))
+    ranks = [make(paths, rank=rank, world_size=3, uneven="keep") for rank in range(3)]
+    assert sorted(number for each in ranks for number in flat(ids_of(each))) == list(range(COUNT))
+    one = make(paths, rank=0, world_size=1)
+    assert flat(ids_of(one)) == list(range(COUNT))
+    next(iter(one))
+    ranks[0].load_state_dict(one.state_dict())
+    with pytest.raises(tio.StateMismatchError, match="only with the same rank, world_size"):
+        iter(ranks[0])
 
 
 def test_growing_file_does_not_move_records_of_others(tmp_path: Path) -> None:

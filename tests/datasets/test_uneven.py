@@ -22,8 +22,11 @@ def make(paths: Any, **options: Any) -> tio.TFRecordDataset:
 
 
 def counts(paths: Any, world: int, **options: Any) -> list[int]:
-    """Return the number of batches or samples of each rank."""
-    return [len(list(make(paths, rank=rank, world_size=world, **options))) for rank in range(world)]
+    """Return the number of batches or samples of each rank, which its length says before."""
+    ranks = [make(paths, rank=rank, world_size=world, **options) for rank in range(world)]
+    lengths = [len(rank) for rank in ranks]
+    assert [len(list(rank)) for rank in ranks] == lengths
+    return lengths
 
 
 def test_the_message_has_all_counts_and_choices(paths: list[str]) -> None:
