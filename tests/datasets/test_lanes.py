@@ -64,23 +64,6 @@ class TestSteps:
         assert len(set(epoch)) == min(COUNT, len(epoch))
 
 
-class TestResuming:
-    @pytest.mark.parametrize("taken", [1, 5, 13])
-    def test_inside_a_step_the_same_ranks_must_continue(self, paths: list[str], taken: int) -> None:
-        for world in (1, 2):
-            dataset = make(paths, rank=0, world_size=world)
-            items = iter(dataset)
-            [*itertools.islice(items, taken)]
-            state = dataset.state_dict()
-            other = make(paths, rank=0, world_size=4)
-            other.load_state_dict(state)
-            with pytest.raises(tio.StateMismatchError, match="inside a global step"):
-                list(other)
-            same = make(paths, rank=0, world_size=world)
-            same.load_state_dict(state)
-            assert ids_of(same) == ids_of(items)
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [

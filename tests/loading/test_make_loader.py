@@ -128,7 +128,7 @@ def test_dataset_and_loader_share_their_epoch(paths: list[str], workers: int) ->
 @pytest.mark.parametrize("workers", WORKERS)
 @pytest.mark.parametrize("kind", [tio.TFRecordDataset, tio.TFRecordMapDataset])
 def test_keys_and_padding(paths: list[str], workers: int, kind: Any) -> None:
-    records = tio.TFRecordMapDataset(paths, SCHEMA, with_key=True)
+    records = tio.TFRecordDataset(paths, SCHEMA, with_key=True)
     rows = {key: record["tokens"].tolist()[:3] for key, record in records}
     loader = tio.make_loader(
         kind(paths, SCHEMA, with_key=True),

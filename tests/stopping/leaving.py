@@ -7,6 +7,7 @@ child returns from its main module, and its interpreter exits like any other.
 from __future__ import annotations
 
 import atexit
+import functools
 import importlib
 import json
 import os
@@ -189,7 +190,7 @@ DAEMONS: dict[str, Callable[[Path], Iterable[Any]]] = {
 }
 
 
-def use_in_daemons(name: str, folder: Path, delay: float) -> None:
+def use_in_daemons(name: str, delay: float, folder: Path) -> None:
     """Use the package in daemon threads until the process exits, a moment later."""
     begun = threading.Event()
 
@@ -206,20 +207,21 @@ def use_in_daemons(name: str, folder: Path, delay: float) -> None:
 
 # ---- cases ----
 
-Case = tuple[str, Callable[[Path], None]]
+
+def leave(made: Callable[[Path], Any], way: Callable[[Any], None], folder: Path) -> None:
+    way(made(folder))
 
 
-def cases(times: int) -> Iterator[Case]:
+def cases(times: int) -> Iterator[tuple[str, Callable[[Path], None]]]:
     """Yield the name of each case and what it does; daemon threads are used that many times."""
     for source, made in SOURCES.items():
-        for way in WAYS:
-            yield f"{way.__name__}, {source}", lambda folder, w=way, m=made: w(m(folder))
+        for way in WAYS if made is batches else [kept_in_a_global]:
+            yield f"{way.__name__}, {source}", functools.partial(leave, made, way)
     for thing in OBJECTS:
-        yield thing.__name__, lambda folder, thing=thing: keep(thing(folder))
+        yield thing.__name__, functools.partial(leave, thing, keep)
     for name in DAEMONS:
         for number in range(times):
-            delay = number % 5 / 200
-            yield name, lambda folder, n=name, delay=delay: use_in_daemons(n, folder, delay)
+            yield name, functools.partial(use_in_daemons, name, number % 5 / 200)
 
 
 def is_expected(name: str, status: int, output: str) -> bool:
