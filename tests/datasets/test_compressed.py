@@ -148,9 +148,11 @@ def test_windows_in_an_index_of_zstandard_are_refused(tmp_path: Path) -> None:
     ("order", "span"),
     [("stored", "first"), ("uniform", "inner"), ("window", "last"), ("blocks", "inner")],
 )
+@pytest.mark.parametrize("cache_bytes", [1 << 20, 1 << 28])
 def test_damage_is_reported_for_exactly_the_records_that_it_touches(
-    tmp_path: Path, order: str, span: str
+    tmp_path: Path, order: str, span: str, cache_bytes: int
 ) -> None:
+    """This holds however often a span is decoded."""
     path = tmp_path / "x"
     content = bytearray(gzip.compress(STREAM))
     path.write_bytes(content)
@@ -165,9 +167,8 @@ def test_damage_is_reported_for_exactly_the_records_that_it_touches(
     os.utime(path, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
     index.save()
     errors: list[Exception] = []
-    dataset = tio.TFRecordDataset(
-        path, index=f"{path}.tfidx", batch_size=100, on_error=errors.append, **ORDERS[order]
-    )
+    options = {**ORDERS[order], "cache_bytes": cache_bytes, "on_error": errors.append}
+    dataset = tio.TFRecordDataset(path, index=f"{path}.tfidx", batch_size=100, **options)
     got = [record for batch in dataset for record in batch]
     lost = sorted({*RECORDS} - {*got})
     assert len(got) + len(lost) == COUNT

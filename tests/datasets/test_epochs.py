@@ -46,26 +46,6 @@ def epochs(path: str) -> list[list[Any]]:
 # ---- without workers ----
 
 
-def test_skipped_records_at_the_end(path: str) -> None:
-    """They are known when the consumer asks for more than the last item."""
-    dataset = tio.TFRecordDataset(path, _refuse_last, on_error=lambda _: None)
-    whole = list(range(COUNT - 1))
-    assert take(dataset, COUNT - 1) == whole
-    assert dataset.state_dict()["epoch"] == 0
-    iterator = iter(dataset)
-    for _ in whole:
-        next(iterator)
-    assert next(iterator, None) is None
-    next(iter(dataset))
-    assert dataset.state_dict()["epoch"] == 1
-
-
-def _refuse_last(record: bytes) -> int:
-    if int(record) == COUNT - 1:
-        raise ValueError("refused")
-    return int(record)
-
-
 @pytest.mark.parametrize("chosen", [0, 3])
 def test_a_peek_in_a_loop_keeps_the_epoch_that_was_set(
     path: str, epochs: list[list[Any]], chosen: int
@@ -113,16 +93,6 @@ def test_copies_have_epochs_of_their_own(
 
 
 # ---- states at the end of an epoch ----
-
-
-def test_all_batches_of_an_epoch_were_counted(path: str, epochs: list[list[Any]]) -> None:
-    dataset = open_numbers(path)
-    dataset.resume(epoch=4, batches=BATCHES)
-    assert list(dataset) == epochs[5]
-    dataset.resume(epoch=4, batches=BATCHES)
-    dataset.set_epoch(4)
-    assert list(dataset) == []
-    assert list(dataset) == epochs[5]
 
 
 def test_a_rank_with_nothing_left_waits_for_the_others(path: str) -> None:

@@ -124,19 +124,17 @@ class TestBatches:
         self, paths: list[str]
     ) -> None:
         dataset = make(paths, shuffle=True)
-        epochs = []
-        for epoch in range(6):
-            dataset.set_epoch(epoch)
-            count = len(dataset)
+        counts, epochs = [], []
+        for _ in range(6):
+            counts.append(len(dataset))
             epochs.append(ids_of(dataset))
-            assert count == len(epochs[-1])
-        assert len(set(map(len, epochs))) > 1
+        assert counts == [*map(len, epochs)]
+        assert len(set(counts)) > 1
         assert len({str(epoch) for epoch in epochs}) == 6
         several = make(paths, shuffle=True, epochs=3)
         several.set_epoch(2)
-        count = len(several)
+        assert len(several) == sum(counts[2:5])
         assert ids_of(several) == list(itertools.chain(*epochs[2:5]))
-        assert count == sum(map(len, epochs[2:5]))
         with pytest.raises(TypeError, match="endless"):
             len(several.replace(epochs=None))
 
@@ -164,26 +162,6 @@ class TestProcesses:
 
 
 class TestOnError:
-    @pytest.fixture
-    def damaged(self, tmp_path: Path) -> Path:
-        """Write a file in which records 5 and 6 are damaged."""
-        frames = [frame(record(number)) for number in range(30)]
-        for number in (5, 6):
-            frames[number] = frames[number][:-1] + bytes([frames[number][-1] ^ 1])
-        path = tmp_path / "damaged"
-        path.write_bytes(b"".join(frames))
-        return path
-
-    def test_skipped_records_make_batches_smaller(self, damaged: Path) -> None:
-        lengths = [0 if number in {5, 6} else LENGTHS[number] for number in range(30)]
-        path = write_tfrecord(damaged.with_name("sound"), map(record, range(30)))
-        sound = ids_of(make(path, shuffle=True, length_key=lengths))
-        expected = [[number for number in batch if number not in {5, 6}] for batch in sound]
-        dataset = make(damaged, shuffle=True, on_error="skip")
-        assert len(dataset) == len(sound)
-        assert ids_of(dataset) == [batch for batch in expected if batch]
-        assert dataset.skipped == 2
-
     def test_records_longer_than_the_budget(
         self, paths: list[str], caplog: pytest.LogCaptureFixture
     ) -> None:
@@ -212,24 +190,20 @@ class TestOnError:
             assert sorted(itertools.chain(*ids_of(part))) == sorted(expected)
 
 
-class TestMakingOthers:
-    def test_replace(self, paths: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-        dataset = make(paths, shuffle=True)
-        expected = ids_of(make(paths, shuffle=True, batch_tokens=60, batch_size=5))
-        # The lengths are known.
-        with monkeypatch.context() as patch:
-            patch.setenv("TORCHREC_IO_CACHE", os.devnull)
-            patch.setattr(RecordReader, "fetch", None)
-            other = dataset.replace(batch_tokens=60, batch_size=5)
-        assert ids_of(other) == expected
-        plain = dataset.replace(batch_tokens=None, batch_size=4, length_key=None)
-        assert ids_of(plain) == ids_of(
-            tio.TFRecordDataset(paths, SCHEMA, batch_size=4, shuffle=True, seed=5)
-        )
-        back = plain.replace(batch_tokens=MOST, batch_size=None, length_key="tokens")
-        assert ids_of(back) == ids_of(dataset)
-        by_array = make(paths, length_key=LENGTHS, shuffle=True).replace(schema=None, seed=5)
-        assert list(map(len, by_array)) == list(map(len, ids_of(dataset.replace())))
+def test_replace(paths: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    dataset = make(paths, shuffle=True)
+    expected = ids_of(make(paths, shuffle=True, batch_tokens=60, batch_size=5))
+    # The lengths are known.
+    with monkeypatch.context() as patch:
+        patch.setenv("TORCHREC_IO_CACHE", os.devnull)
+        patch.setattr(RecordReader, "fetch", None)
+        other = dataset.replace(batch_tokens=60, batch_size=5)
+    assert ids_of(other) == expected
+    plain = dataset.replace(batch_tokens=None, batch_size=4, length_key=None)
+    usual = tio.TFRecordDataset(paths, SCHEMA, batch_size=4, shuffle=True, seed=5)
+    assert ids_of(plain) == ids_of(usual)
+    back = plain.replace(batch_tokens=MOST, batch_size=None, length_key="tokens")
+    assert ids_of(back) == ids_of(dataset)
 
 
 class TestArguments:

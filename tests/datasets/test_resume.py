@@ -225,6 +225,10 @@ class TestRefused:
         with pytest.raises(tio.StateMismatchError, match="this is not a state of a dataset"):
             make(paths, shuffle=True).load_state_dict(state)
 
-    def test_another_version(self, paths: list[str], state: dict[str, Any]) -> None:
+    def test_another_version_or_a_begin_after_the_end(
+        self, paths: list[str], state: dict[str, Any]
+    ) -> None:
+        with pytest.raises(tio.StateMismatchError, match=r"begin must be .* 0 to 30, got 31"):
+            make(paths, shuffle=True).load_state_dict({**state, "begin": 31})
         with pytest.raises(tio.StateMismatchError, match="version 2, this release reads 1"):
             make(paths, shuffle=True).load_state_dict({**state, "version": 2})

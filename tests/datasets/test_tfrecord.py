@@ -62,16 +62,6 @@ class TestYields:
         assert batch["id"].tolist() == [0, 1, 2]
 
 
-class TestOrder:
-    @pytest.mark.parametrize("threads", [1, 2, 4])
-    def test_threads_do_not_change_the_order(self, paths: list[str], threads: int) -> None:
-        dataset = tio.TFRecordDataset(
-            paths, SCHEMA, batch_size=3, shuffle=True, num_threads=threads
-        )
-        one = tio.TFRecordDataset(paths, SCHEMA, batch_size=3, shuffle=True, num_threads=1)
-        assert ids_of(dataset) == ids_of(one)
-
-
 class TestIndexes:
     def test_built_once_and_kept_in_the_cache(
         self, paths: list[str], monkeypatch: pytest.MonkeyPatch

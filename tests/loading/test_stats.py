@@ -46,20 +46,6 @@ def test_counts(paths: list[str], workers: int, start: str | None, batch_size: i
     assert counts_of(dataset.stats()) == expected(2 * COUNT, 2 * STORED, 2 * batches)
 
 
-def test_a_loop_that_is_left_early(paths: list[str]) -> None:
-    loader = tio.make_loader(tio.TFRecordDataset(paths, SCHEMA, batch_size=4), num_workers=2)
-    for _, _ in zip(range(2), loader, strict=False):
-        pass
-    early = loader.stats()
-    assert 8 <= early.records <= COUNT
-    list(loader)
-    later = loader.stats()
-    # The workers went on with the first loop until the second one began.
-    assert later.records >= COUNT
-    list(loader)
-    assert counts_of(loader.stats()) == expected(COUNT, STORED, 8)
-
-
 def test_loaders_count_from_their_start(paths: list[str]) -> None:
     dataset = tio.TFRecordDataset(paths, SCHEMA, batch_size=4)
     list(tio.make_loader(dataset))
