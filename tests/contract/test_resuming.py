@@ -118,9 +118,11 @@ LOADERS = ["make_loader", "StatefulDataLoader"]
 def test_in_loaders(files: dict[bool, list[str]], name: str, kind: str, workers: int) -> None:
     def load(workers: int = workers) -> Any:
         dataset = open_kind(files, name)
+        method = "forkserver" if workers and name in OF_PROCESSES else None
+        options: Any = {"num_workers": workers, "multiprocessing_context": method}
         if kind == "make_loader":
-            return tio.make_loader(dataset, num_workers=workers)
-        return StatefulDataLoader(dataset, batch_size=None, num_workers=workers)
+            return tio.make_loader(dataset, **options)
+        return StatefulDataLoader(dataset, batch_size=None, **options)
 
     loader = load()
     whole, following = contents(loader), contents(loader)

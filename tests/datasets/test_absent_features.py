@@ -45,9 +45,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 SPECS: dict[str, Any] = {
     "variable": tio.VarLenFeature("float32"),
-    "ragged": tio.RaggedFeature("float32"),
     "default": tio.FixedLenFeature([], "float32", 0.0),
-    "padded": tio.FixedLenSequenceFeature([], "float32", allow_missing=True),
     "images": tio.SequenceFeature(tio.ImageFeature(size=(4, 4))),
 }
 

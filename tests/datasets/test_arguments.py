@@ -170,7 +170,7 @@ def test_options_of_other_classes_are_not_taken(
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        (packed(), "packed rows cannot be mixed: give pack to mix()"),
+        ({**packed(), "on_error": "skip"}, "packed rows cannot be mixed: give pack to mix()"),
         (TOKENS, "batches by length cannot be mixed"),
         ({"shuffle": LANES}, "a dataset with lanes cannot be mixed"),
     ],
@@ -184,7 +184,7 @@ def test_datasets_that_cannot_be_mixed(paths: list[str], options: Any, reason: s
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        (packed(), "a dataset of steps has no packed rows"),
+        ({**packed(), "on_error": "skip"}, "a dataset of steps has no packed rows"),
         ({"shuffle": LANES}, "a dataset of steps has no lanes"),
     ],
 )
@@ -197,4 +197,4 @@ def test_steps_of_episodes_that_are_refused(paths: list[str], options: Any, reas
         tio.TFRecordDataset(paths, schema, **options).steps("tokens")
     if "pack" in options:
         with pytest.raises(ValueError, match=reason):
-            tio.mix([steps], weights=[1], **options)
+            tio.mix([steps], weights=[1], pack=options["pack"])
