@@ -78,6 +78,19 @@ class TestEpochs:
         dataset.set_epoch(3)
         assert ids_of(dataset) == whole
 
+    def test_state_follows_the_last_set_epoch_or_iteration(self, paths: list[str]) -> None:
+        dataset = make(paths, shuffle=True)
+        list(dataset)
+        dataset.set_epoch(4)
+        assert dataset.state_dict()["epoch"] == 4
+        next(iter(dataset))
+        state = dataset.state_dict()
+        assert (state["epoch"], state["consumed"]) == (4, 4)
+        dataset.set_epoch(4)
+        assert dataset.state_dict() == state
+        dataset.set_epoch(5)
+        assert dataset.state_dict()["epoch"] == 5
+
 
 class TestOtherWorlds:
     """Resuming with another number of ranks."""

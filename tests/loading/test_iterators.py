@@ -122,6 +122,12 @@ def test_iterators_at_different_places(paths: list[str]) -> None:
         assert loader.state_dict() == states[1]
         assert len(list(loader)) == len(states) - 2
         assert ids(loader) == following
+        running = iter(loader)
+        next(running)
+        loader.set_epoch(5)
+        other = loader.state_dict()
+        next(running)
+        assert loader.state_dict() == other
 
 
 def test_dataset_and_loader_at_once(paths: list[str]) -> None:
