@@ -66,14 +66,6 @@ def test_iteration_raises_if_the_numbers_differ(
         assert len(set(counts(paths, world, uneven=uneven, **options))) == 1
 
 
-def test_a_shorter_last_batch_is_fine(paths: list[str]) -> None:
-    sizes = [
-        [len(batch["id"]) for batch in make(paths, batch_size=6, rank=rank, world_size=2)]
-        for rank in range(2)
-    ]
-    assert sizes == [[6, 5], [6, 4]]
-
-
 def test_steps(paths: list[str]) -> None:
     episodes = make(paths).replace(schema={"tokens": tio.VarLenFeature("int64")})
     steps = episodes.steps("tokens")
@@ -81,11 +73,6 @@ def test_steps(paths: list[str]) -> None:
     assert len(list(steps.replace(rank=0, world_size=4))) == 10
     with pytest.raises(ValueError, match="different numbers of samples"):
         next(iter(steps.replace(rank=0, world_size=3)))
-
-
-def test_one_rank_never_raises(paths: list[str]) -> None:
-    for options in ({}, {"rank": 0, "world_size": 1}, {"batch_size": 4}):
-        assert list(make(paths, **options))
 
 
 def test_resumed_run_is_checked_from_its_position(paths: list[str]) -> None:

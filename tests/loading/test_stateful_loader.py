@@ -18,7 +18,6 @@ from tests.support.states import through_json
 pytestmark = pytest.mark.filterwarnings("ignore:'set_vital' is deprecated:UserWarning")
 
 SIZES = [13, 0, 7, 10]
-FORK = "fork"
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +26,7 @@ def paths(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 
 
 def make(
-    paths: list[str], workers: int, method: str = FORK, persistent: bool = False, **options: Any
+    paths: list[str], workers: int, method: str = "fork", persistent: bool = False, **options: Any
 ) -> tuple[tio.TFRecordDataset, StatefulDataLoader[Any]]:
     dataset = tio.TFRecordDataset(paths, SCHEMA, **{"batch_size": 4, "seed": 5, **options})
     loader: StatefulDataLoader[Any] = StatefulDataLoader(
