@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import threading
 import time
 import traceback
 from pathlib import Path
@@ -46,9 +47,11 @@ def test_its_results_are_yielded(
     paths: list[str], batch_size: int | None, threads: int, stream: bool
 ) -> None:
     kinds: list[type] = []
+    callers = set()
 
     def transform(item: Any) -> Any:
         kinds.append(type(item))
+        callers.add(threading.current_thread())
         return negated(item)
 
     dataset = open_records(
@@ -58,6 +61,7 @@ def test_its_results_are_yielded(
     assert ids(items) == [-i for i in range(COUNT)]
     assert set(kinds) == {tio.Sample if batch_size is None else tio.Batch}
     assert len(kinds) == len(items)
+    assert threads == 1 or threading.main_thread() not in callers  # but in those that load
 
 
 @pytest.mark.parametrize("batch_size", [None, 64])
