@@ -47,21 +47,20 @@ def steps_of(ranks: list[list[list[int]]]) -> list[list[int]]:
     return [sorted(flat([*step])) for step in itertools.zip_longest(*ranks, fillvalue=[])]
 
 
-class TestSteps:
-    @pytest.mark.parametrize(("uneven", "epochs"), [("keep", 1), ("drop", 2), ("pad", 2)])
-    @pytest.mark.parametrize("of_lane", [1, 2])
-    def test_the_same_for_each_number_of_ranks(
-        self, paths: list[str], uneven: str, epochs: int, of_lane: int
-    ) -> None:
-        size = LANES * of_lane
-        found = [
-            steps_of(ranks_of(paths, world, batch_size=size // world, uneven=uneven, epochs=epochs))
-            for world in WORLDS
-        ]
-        assert all(steps == found[0] for steps in found)
-        epoch = flat(found[0][: len(found[0]) // epochs])
-        assert len(epoch) == {"keep": COUNT, "drop": 84, "pad": 96}[uneven]
-        assert len(set(epoch)) == min(COUNT, len(epoch))
+@pytest.mark.parametrize(("uneven", "epochs"), [("keep", 1), ("drop", 2), ("pad", 2)])
+@pytest.mark.parametrize("of_lane", [1, 2])
+def test_the_same_for_each_number_of_ranks(
+    paths: list[str], uneven: str, epochs: int, of_lane: int
+) -> None:
+    size = LANES * of_lane
+    found = [
+        steps_of(ranks_of(paths, world, batch_size=size // world, uneven=uneven, epochs=epochs))
+        for world in WORLDS
+    ]
+    assert all(steps == found[0] for steps in found)
+    epoch = flat(found[0][: len(found[0]) // epochs])
+    assert len(epoch) == {"keep": COUNT, "drop": 84, "pad": 96}[uneven]
+    assert len(set(epoch)) == min(COUNT, len(epoch))
 
 
 @pytest.mark.parametrize(
@@ -84,20 +83,19 @@ def test_ranks_and_batches_that_do_not_fit(paths: list[str], options: Any, messa
             use(make(paths, **options))
 
 
-class TestSelections:
-    @pytest.mark.parametrize("world", [1, 4])
-    def test_parts_have_lanes_of_their_own(self, paths: list[str], world: int) -> None:
-        whole = make(paths, batch_size=LANES // world)
-        parts = [
-            *whole.split(0.7, 0.3, seed=1),
-            whole.where(lambda batch: batch["id"] % 3 == 0, features=["id"]),
-            whole.select(range(5, 60)),
-            make(paths, batch_size=LANES // world, split="[:50%]"),
-        ]
-        for part in parts:
-            expected = sorted(flat(ids_of(part.replace(shuffle=False, rank=0, world_size=1))))
-            ranks = [ids_of(part.replace(rank=rank, world_size=world)) for rank in range(world)]
-            assert sorted(flat(flat(ranks))) == expected
+@pytest.mark.parametrize("world", [1, 4])
+def test_parts_have_lanes_of_their_own(paths: list[str], world: int) -> None:
+    whole = make(paths, batch_size=LANES // world)
+    parts = [
+        *whole.split(0.7, 0.3, seed=1),
+        whole.where(lambda batch: batch["id"] % 3 == 0, features=["id"]),
+        whole.select(range(5, 60)),
+        make(paths, batch_size=LANES // world, split="[:50%]"),
+    ]
+    for part in parts:
+        expected = sorted(flat(ids_of(part.replace(shuffle=False, rank=0, world_size=1))))
+        ranks = [ids_of(part.replace(rank=rank, world_size=world)) for rank in range(world)]
+        assert sorted(flat(flat(ranks))) == expected
 
 
 @pytest.mark.parametrize(

@@ -139,55 +139,51 @@ class TestBatches:
             len(several.replace(epochs=None))
 
 
-class TestProcesses:
-    @pytest.mark.parametrize("uneven", ["keep", "drop"])
-    def test_epoch_with_fewer_batches_than_ranks_does_not_end_iteration(
-        self, paths: list[str], uneven: Any
-    ) -> None:
-        # With this shuffle, the first epoch has fewer batches than some later ones.
-        shuffle = {"shuffle": True, "seed": 3}
-        dataset = make(paths, **shuffle)
-        counts = []
-        for epoch in range(10):
-            dataset.set_epoch(epoch)
-            counts.append(len(dataset))
-        world = max(counts)
-        assert counts[0] < world
-        last = {"rank": world - 1, "world_size": world, "uneven": uneven, **shuffle}
-        rank = make(paths, epochs=10, **last)
-        assert len(rank) == counts.count(world)
-        assert len(list(rank)) == counts.count(world)
-        endless = iter(make(paths, epochs=None, **last))
-        assert len(next(endless)["id"]) > 0
+@pytest.mark.parametrize("uneven", ["keep", "drop"])
+def test_epoch_with_fewer_batches_than_ranks_does_not_end_iteration(
+    paths: list[str], uneven: Any
+) -> None:
+    # With this shuffle, the first epoch has fewer batches than some later ones.
+    shuffle = {"shuffle": True, "seed": 3}
+    dataset = make(paths, **shuffle)
+    counts = []
+    for epoch in range(10):
+        dataset.set_epoch(epoch)
+        counts.append(len(dataset))
+    world = max(counts)
+    assert counts[0] < world
+    last = {"rank": world - 1, "world_size": world, "uneven": uneven, **shuffle}
+    rank = make(paths, epochs=10, **last)
+    assert len(rank) == counts.count(world)
+    assert len(list(rank)) == counts.count(world)
+    endless = iter(make(paths, epochs=None, **last))
+    assert len(next(endless)["id"]) > 0
 
 
-class TestOnError:
-    def test_records_longer_than_the_budget(
-        self, paths: list[str], caplog: pytest.LogCaptureFixture
-    ) -> None:
-        long = [number for number, length in enumerate(LENGTHS) if length > 15]
-        message = f"{len(long)} of 70 records are longer than batch_tokens=15"
-        with pytest.raises(ValueError, match=f"{message}. The first .* {LENGTHS[long[0]]}"):
-            make(paths, batch_tokens=15)
-        with pytest.raises(ValueError, match=message):
-            make(paths).replace(batch_tokens=15)
-        errors: list[tio.TorchRecIOError] = []
-        dataset = make(paths, batch_tokens=15, on_error=errors.append, shuffle=True)
-        assert dataset.skipped == len(errors) == 1
-        assert errors[0].record == long[0]
-        assert f"{len(long)} records longer than batch_tokens=15 left out" in errors[0].reason
-        assert dataset.num_records == 70 - len(long)
-        seen = sorted(itertools.chain(*ids_of(dataset)))
-        assert seen == sorted(set(range(70)) - set(long))
-        with caplog.at_level(logging.WARNING, "torchrec_io"):
-            again = dataset.replace(on_error="skip")
-        assert len(caplog.records) == again.skipped == 1
-        # A larger budget includes them again, and splits do not depend on the budget.
-        assert dataset.replace(batch_tokens=MOST).num_records == 70
-        parts, all_ = dataset.split(0.5, 0.5), make(paths).split(0.5, 0.5)
-        for part, whole in zip(parts, all_, strict=True):
-            expected = set(itertools.chain(*ids_of(whole))) - set(long)
-            assert sorted(itertools.chain(*ids_of(part))) == sorted(expected)
+def test_records_longer_than_the_budget(paths: list[str], caplog: pytest.LogCaptureFixture) -> None:
+    long = [number for number, length in enumerate(LENGTHS) if length > 15]
+    message = f"{len(long)} of 70 records are longer than batch_tokens=15"
+    with pytest.raises(ValueError, match=f"{message}. The first .* {LENGTHS[long[0]]}"):
+        make(paths, batch_tokens=15)
+    with pytest.raises(ValueError, match=message):
+        make(paths).replace(batch_tokens=15)
+    errors: list[tio.TorchRecIOError] = []
+    dataset = make(paths, batch_tokens=15, on_error=errors.append, shuffle=True)
+    assert dataset.skipped == len(errors) == 1
+    assert errors[0].record == long[0]
+    assert f"{len(long)} records longer than batch_tokens=15 left out" in errors[0].reason
+    assert dataset.num_records == 70 - len(long)
+    seen = sorted(itertools.chain(*ids_of(dataset)))
+    assert seen == sorted(set(range(70)) - set(long))
+    with caplog.at_level(logging.WARNING, "torchrec_io"):
+        again = dataset.replace(on_error="skip")
+    assert len(caplog.records) == again.skipped == 1
+    # A larger budget includes them again, and splits do not depend on the budget.
+    assert dataset.replace(batch_tokens=MOST).num_records == 70
+    parts, all_ = dataset.split(0.5, 0.5), make(paths).split(0.5, 0.5)
+    for part, whole in zip(parts, all_, strict=True):
+        expected = set(itertools.chain(*ids_of(whole))) - set(long)
+        assert sorted(itertools.chain(*ids_of(part))) == sorted(expected)
 
 
 def test_replace(paths: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -206,10 +202,9 @@ def test_replace(paths: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     assert ids_of(back) == ids_of(dataset)
 
 
-class TestArguments:
-    def test_several_features_need_a_length_key(self, paths: list[str]) -> None:
-        schema = {"tokens": tio.VarLenFeature("int64"), "id": tio.VarLenFeature("int64")}
-        with pytest.raises(ValueError, match=re.escape("of the schema ('tokens', 'id')")):
-            tio.TFRecordDataset(paths, schema, batch_tokens=MOST)
-        batches = list(tio.TFRecordDataset(paths, schema, batch_tokens=MOST, length_key="id"))
-        assert [len(batch["id"]) for batch in batches] == [40, 30]
+def test_several_features_need_a_length_key(paths: list[str]) -> None:
+    schema = {"tokens": tio.VarLenFeature("int64"), "id": tio.VarLenFeature("int64")}
+    with pytest.raises(ValueError, match=re.escape("of the schema ('tokens', 'id')")):
+        tio.TFRecordDataset(paths, schema, batch_tokens=MOST)
+    batches = list(tio.TFRecordDataset(paths, schema, batch_tokens=MOST, length_key="id"))
+    assert [len(batch["id"]) for batch in batches] == [40, 30]

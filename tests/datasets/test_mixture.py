@@ -96,20 +96,17 @@ class TestOrder:
                 assert key.startswith(paths[1] if number >= 1000 else paths[0][number >= 40])
 
 
-class TestResume:
-    def test_state_of_another_mixture_is_rejected(self, paths: Any) -> None:
-        state = mixed(paths).state_dict()
-        first, second = pair(paths)
-        others = {
-            r"weights is \[1.0, 1.0\] here": tio.mix([first, second], weights=[1, 1], seed=2),
-            "parts.1.files is": tio.mix([first, first.replace()], weights=[3, 1], seed=2),
-            "parts.0.shuffle is 'True'": tio.mix(
-                [first.replace(shuffle=True), second], weights=[3, 1]
-            ),
-        }
-        for reason, dataset in others.items():
-            with pytest.raises(tio.StateMismatchError, match=reason):
-                dataset.load_state_dict(state)
+def test_state_of_another_mixture_is_rejected(paths: Any) -> None:
+    state = mixed(paths).state_dict()
+    first, second = pair(paths)
+    others = {
+        r"weights is \[1.0, 1.0\] here": tio.mix([first, second], weights=[1, 1], seed=2),
+        "parts.1.files is": tio.mix([first, first.replace()], weights=[3, 1], seed=2),
+        "parts.0.shuffle is 'True'": tio.mix([first.replace(shuffle=True), second], weights=[3, 1]),
+    }
+    for reason, dataset in others.items():
+        with pytest.raises(tio.StateMismatchError, match=reason):
+            dataset.load_state_dict(state)
 
 
 class TestRefused:

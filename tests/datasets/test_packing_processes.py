@@ -50,10 +50,9 @@ class TestProcesses:
         assert len(list(unshuffled)) == rows // world
 
 
-class TestResuming:
-    def test_what_rows_look_like_may_change(self, paths: list[str]) -> None:
-        state = dict(states_of(make(paths)))[3]
-        other = make(paths, packed(pad_id=3, labels="next", also=["weights"]))
-        other.load_state_dict(state)
-        whole = make(paths, packed(pad_id=3))
-        assert batches_of(other) == batches_of(whole)[3:]
+def test_what_rows_look_like_may_change(paths: list[str]) -> None:
+    state = dict(states_of(make(paths)))[3]
+    other = make(paths, packed(pad_id=3, labels="next", also=["weights"]))
+    other.load_state_dict(state)
+    whole = make(paths, packed(pad_id=3))
+    assert batches_of(other) == batches_of(whole)[3:]

@@ -242,25 +242,19 @@ def test_an_error_leaves_nothing(paths: list[str], cache: Path) -> None:
     assert entries(cache) == []
 
 
-class Noted:
-    """A predicate that notes each pass in a file."""
-
-    def __init__(self, log: Path) -> None:
-        self.log = str(log)
-
-    def __call__(self, batch: Any) -> Any:
-        if 0 in batch["id"]:
-            with open(self.log, "a") as file:
-                file.write("pass\n")
-        return batch["id"] % 3 == 0
-
-
 def choose(paths: list[str], cache: str, log: Path, barrier: Any, results: Any) -> None:
     os.environ["TORCHREC_IO_CACHE"] = cache  # the fork server may have that of another test
     torch.set_num_threads(1)
     dataset = make(paths, rank=0, world_size=1)
+
+    def note_pass(batch: Any) -> Any:
+        if 0 in batch["id"]:
+            with log.open("a") as file:
+                file.write("pass\n")
+        return batch["id"] % 3 == 0
+
     barrier.wait()
-    results.put(ids_of(dataset.where(Noted(log), cache_key="few")))
+    results.put(ids_of(dataset.where(note_pass, cache_key="few")))
 
 
 def test_processes_at_the_same_time(paths: list[str], cache: Path, tmp_path: Path) -> None:
