@@ -27,6 +27,7 @@ _STEPS = 3  # after which a run is resumed
 _BLOCKS = tio.Shuffle(block=6, window=18)
 _LANES = tio.Shuffle(block=6, window=18, lanes=3)
 _PACK = tio.Pack(8, key="tokens", window=20)
+_CHUNKS = tio.Pack(8, key="tokens", mode="chunk")
 CASES: dict[str, dict[str, Any]] = {
     "stored": {},
     "shuffled": {"shuffle": True, "seed": 5},
@@ -38,6 +39,7 @@ CASES: dict[str, dict[str, Any]] = {
     "slice": {"split": "[25%:75%]", "shuffle": True},
     "tokens": {"batch_tokens": 12, "length_key": "tokens", "shuffle": True},
     "packed": {"pack": _PACK, "batch_size": 2, "shuffle": True, "on_error": "skip"},
+    "packed chunks": {"pack": _CHUNKS, "batch_size": 2, "shuffle": True, "on_error": "skip"},
     "mixed": {"mix": [0.7, 0.3], "batch_size": 4},
     "stream": {"stream": True, "shuffle": 10, "seed": 2},
     "stream of batches": {"stream": True, "batch_size": 4},

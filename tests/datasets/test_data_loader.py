@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,6 @@ from tests.support.datasets import SCHEMA, write_files
 from tests.support.tfrecord import write_tfrecord
 
 SIZES = [30, 0, 7, 13]
-COUNT = sum(SIZES)
 # "spawn" pickles the dataset as "forkserver" does, and takes longer: one test has it.
 START_METHODS = ["fork", "forkserver"]
 
@@ -24,12 +22,6 @@ START_METHODS = ["fork", "forkserver"]
 @pytest.fixture(scope="module")
 def paths(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     return write_files(tmp_path_factory.mktemp("loader"), SIZES)
-
-
-def loader(dataset: Any, **options: Any) -> DataLoader[Any]:
-    if options.get("num_workers", 0) == 0:
-        options.pop("multiprocessing_context", None)
-    return DataLoader(dataset, **options)
 
 
 def ids_of(batches: Any) -> list[list[int]]:
@@ -42,7 +34,7 @@ class TestEachRecordOnce:
     def test_batches_for_any_start_method(self, paths: list[str], method: str) -> None:
         dataset = tio.TFRecordDataset(paths, SCHEMA, batch_size=4, shuffle=True, seed=2)
         own = dataset.replace()
-        got = loader(dataset, batch_size=None, num_workers=2, multiprocessing_context=method)
+        got = DataLoader(dataset, batch_size=None, num_workers=2, multiprocessing_context=method)
         for _ in range(2):
             assert ids_of(got) == ids_of(own)
 
@@ -50,7 +42,7 @@ class TestEachRecordOnce:
         write_files(tmp_path, [1000])
         dataset = tio.TFRecordDataset(tmp_path, {"id": SCHEMA["id"]})
         for batch_size in (1, 8, 32, 64):
-            got = loader(
+            got = DataLoader(
                 dataset, batch_size=batch_size, num_workers=2, multiprocessing_context="fork"
             )
             assert len(list(got)) == len(got)
@@ -65,20 +57,8 @@ def test_workers_do_not_build_indexes(tmp_path: Path, monkeypatch: pytest.Monkey
         raise AssertionError("built in a worker")
 
     monkeypatch.setattr(tio.RecordIndex, "build", no_scan)
-    got = loader(dataset, batch_size=None, num_workers=2, multiprocessing_context="fork")
+    got = DataLoader(dataset, batch_size=None, num_workers=2, multiprocessing_context="fork")
     assert len(list(got)) == 3
-
-
-def test_no_shared_memory_remains(paths: list[str]) -> None:
-    dataset = tio.TFRecordDataset(paths, SCHEMA, batch_size=4)
-    iterator: Any = iter(
-        loader(dataset, batch_size=None, num_workers=2, multiprocessing_context="fork")
-    )
-    pids = {str(pid) for pid in (os.getpid(), *(worker.pid for worker in iterator._workers))}
-    list(iterator)
-    # Names are torch_PID_...; other tests may run at the same time.
-    left = [name for name in os.listdir("/dev/shm") if pids & set(name.split("_"))]
-    assert left == []
 
 
 class FrozenObjects(tio.TFRecordDataset):

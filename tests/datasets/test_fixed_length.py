@@ -25,19 +25,6 @@ def cifar(tmp_path: Path) -> tuple[Path, Any]:
     return path, torch.from_numpy(rows)
 
 
-def test_quantized_fields_are_numbers(tmp_path: Path) -> None:
-    path = tmp_path / "quantized"
-    path.write_bytes(bytes([0, 255, 7]))
-    schema = {"x": tio.RawFeature("uint8", [1], dequantize=(0, 255))}
-    dataset = tio.FixedLengthRecordDataset(path, 1, schema, batch_size=3)
-    [batch] = dataset
-    offset = 255 / 512
-    assert batch["x"].flatten().tolist() == pytest.approx([offset, 255 + offset, 7 + offset])
-    packed = {"x": tio.RawFeature("uint8", [1], compression="zlib")}
-    with pytest.raises(tio.SchemaError, match="must be a RawFeature with a shape"):
-        tio.FixedLengthRecordDataset(path, 1, packed)
-
-
 @pytest.mark.parametrize("shuffle", [False, True, tio.Shuffle(block=4, window=8)], ids=str)
 def test_cifar(cifar: tuple[Path, Any], shuffle: Any) -> None:
     path, rows = cifar

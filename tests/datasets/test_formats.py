@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,7 +10,6 @@ import pytest
 
 import torchrec_io as tio
 from tests.support.formats import COUNT, COUNTS, make, write_kinds
-from tests.support.tfrecord import write_tfrecord
 
 KINDS = ["lines", "fixed", "whole", "own"]
 SHUFFLES = [
@@ -75,12 +72,6 @@ def test_make_loader_and_mix(files: dict[str, Any], kind: str) -> None:
     assert sorted(flat(mixed)) == ALL
 
 
-def test_formats_cannot_be_mixed(files: dict[str, Any], kind: str, tmp_path: Path) -> None:
-    other = tio.TFRecordDataset(write_tfrecord(tmp_path / "x", [b"1"]), int)
-    with pytest.raises(ValueError, match="differ in record format"):
-        tio.mix([make(kind, files[kind]), other], weights=[1, 1])
-
-
 def test_keys(files: dict[str, Any], kind: str) -> None:
     dataset = make(kind, files[kind], with_key=True, shuffle=True, batch_size=4)
     found = {
@@ -134,23 +125,3 @@ def test_index_is_required(files: dict[str, Any], kind: str) -> None:
         return
     with pytest.raises(ValueError, match="use TFRecordStream"):
         make(kind, files[kind], index=None)
-
-
-def test_signature_has_all_options_of_tfrecord(kind: str) -> None:
-    """Options that only TFRecord files have, or that whole files do not need, are missing."""
-    others = {"batch_tokens", "length_key", "pack", "verify_crc"}
-    if kind == "whole":
-        others |= {"index"}
-    wanted = inspect.signature(tio.TFRecordDataset).parameters
-    classes = {
-        "lines": tio.TextLineDataset,
-        "fixed": tio.FixedLengthRecordDataset,
-        "whole": tio.WholeFileDataset,
-        "own": tio.RecordFileDataset,
-    }
-    given = inspect.signature(classes[kind]).parameters
-    assert set(wanted) - set(given) == others
-    for name in set(wanted) & set(given):
-        assert given[name].default == wanted[name].default
-        assert given[name].kind == wanted[name].kind
-        assert re.search(rf"^ +{name}: ", classes[kind].__doc__ or "", re.MULTILINE)

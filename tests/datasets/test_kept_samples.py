@@ -13,7 +13,7 @@ import torch
 from torch.utils.data import DataLoader, RandomSampler
 
 import torchrec_io as tio
-from tests.support.datasets import SCHEMA, record, write_files
+from tests.support.datasets import SCHEMA, write_files
 from tests.support.every_kind import SCHEMA as KINDS
 from tests.support.every_kind import contents
 from tests.support.every_kind import record as every_kind
@@ -155,25 +155,3 @@ def test_another_thread_reads_samples_while_the_iteration_moves_on(tmp_path: Pat
     thread.join()
     assert not wrong
     assert all(int(sample["x"][-1]) == i for i, sample in kept)
-
-
-def test_states_between_samples(tmp_path: Path) -> None:
-    paths = write_files(tmp_path, [300, 300])
-    numbers = [*range(600)]
-    dataset = tio.TFRecordDataset(paths, SCHEMA)
-    for taken in (0, 1, 2, 255, 256, 257, 511, 512, 599):
-        items = iter(dataset)
-        for _ in range(taken):
-            next(items)
-        state = dataset.state_dict()
-        other = tio.TFRecordDataset(paths, SCHEMA)
-        other.load_state_dict(state)
-        assert [int(sample["id"]) for sample in other] == numbers[taken:]
-        del items
-        assert dataset.state_dict() == state
-
-
-def test_samples_of_a_sample_dataset_are_those_of_parse_example(tmp_path: Path) -> None:
-    paths = write_files(tmp_path, [30])
-    for number, sample in enumerate(tio.TFRecordDataset(paths, SCHEMA)):
-        assert sample == tio.parse_example(record(number), SCHEMA)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,6 @@ from torch.utils.data import (
 
 import torchrec_io as tio
 from tests.support.datasets import SCHEMA, record, write_files
-from torchrec_io import _core
 
 SIZES = [30, 0, 7, 13]
 COUNT = sum(SIZES)
@@ -87,22 +85,6 @@ class TestItems:
         assert int(sample["id"]) == 30
         assert [key for key, _ in dataset[:2]] == [key, dataset[1][0]]
 
-    def test_neighbouring_records_are_one_read(
-        self, paths: list[str], monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        dataset = tio.TFRecordMapDataset(paths)  # building the index reads, too
-        reads: list[int] = []
-        read_ranges = _core.read_ranges
-
-        def counting(files: list[int], cuts: list[int], *others: Any) -> Any:
-            reads.extend(np.diff(cuts))
-            return read_ranges(files, cuts, *others)
-
-        monkeypatch.setattr(_core, "read_ranges", counting)
-        numbers = [9, 3, 5, 4, 32, 31]
-        assert dataset.__getitems__(numbers) == [record(number) for number in numbers]
-        assert reads == [1, 1]  # one in each of two files
-
 
 class TestPyTorch:
     def test_workers_that_receive_the_dataset(self, paths: list[str]) -> None:
@@ -119,28 +101,3 @@ class TestPyTorch:
         parts = random_split(dataset, [0.8, 0.2], torch.Generator().manual_seed(1))
         seen = [int(part[i]["id"]) for part in parts for i in range(len(part))]
         assert sorted(seen) == list(range(COUNT))
-
-
-class TestDamage:
-    @pytest.fixture
-    def damaged(self, tmp_path: Path) -> str:
-        (path,) = write_files(tmp_path, [10])
-        content = bytearray(Path(path).read_bytes())
-        content[-5] ^= 1  # in the last record's data
-        Path(path).write_bytes(content)
-        return path
-
-    def test_only_the_damaged_record_fails(self, damaged: str) -> None:
-        dataset = tio.TFRecordMapDataset(damaged, SCHEMA)
-        assert ids_of(dataset[:9]) == list(range(9))
-        with pytest.raises(tio.CorruptRecordError, match="checksum") as caught:
-            dataset[9]
-        assert (caught.value.path, caught.value.record) == (damaged, 9)
-        with pytest.raises(tio.CorruptRecordError):
-            dataset[5:]
-
-    def test_record_that_does_not_match_the_schema(self, paths: list[str]) -> None:
-        dataset = tio.TFRecordMapDataset(paths, {"absent": tio.FixedLenFeature([], "int64")})
-        with pytest.raises(tio.DecodeError, match="required") as caught:
-            dataset[31]
-        assert (caught.value.path, caught.value.record) == (paths[2], 1)

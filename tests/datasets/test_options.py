@@ -13,7 +13,6 @@ import pytest
 import torchrec_io as tio
 from tests.support.datasets import SCHEMA, write_files
 from torchrec_io._datasets import options as kinds
-from torchrec_io._records.record_size import MAX_RECORD_BYTES
 
 # Callables with options, and the names of their options.
 TAKERS: dict[str, tuple[Any, Any]] = {
@@ -126,8 +125,3 @@ def test_derived_datasets_keep_the_subclass(tmp_path: Path) -> None:
         assert type(dataset) is Own
         assert dataset.note == "kept"
     assert sum(part.num_records for part in parts) == own.num_records == 10
-
-
-def test_readers_have_the_same_limit_of_records() -> None:
-    default = inspect.signature(tio.TFRecordDataset).parameters["max_record_bytes"].default
-    assert default == MAX_RECORD_BYTES

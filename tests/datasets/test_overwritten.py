@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pickle
 import shutil
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -62,24 +61,30 @@ def read_and_overwrite(batches: Iterable[Any], change: Callable[[], None], after
     assert CHANGED in str(error)
 
 
+LATE = COUNT // BATCH + 10  # batches, which is after the last record of the first file
+
+
 @pytest.mark.parametrize(
-    "shuffle",
+    ("options", "after"),
     [
-        False,
-        True,
-        tio.Shuffle(block=100, window=1000),
-        tio.Shuffle(block=100, window=1000, lanes=2),
+        ({"num_threads": 1}, 3),
+        ({"num_threads": 2}, 3),
+        ({"shuffle": True}, 3),
+        ({"shuffle": tio.Shuffle(block=100, window=1000), "num_threads": 1}, 3),
+        ({"shuffle": tio.Shuffle(block=100, window=1000, lanes=2)}, 3),
+        ({}, LATE),
+        ({}, LATE + 1),
     ],
 )
 @pytest.mark.parametrize("schema", [SCHEMA, None], ids=["native", "python"])
-def test_overwritten_while_it_is_read(tmp_path: Path, schema: Any, shuffle: Any) -> None:
+def test_overwritten_while_it_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, schema: Any, options: Any, after: int
+) -> None:
+    if after == LATE + 1:  # it was closed before
+        monkeypatch.setattr(open_files, "_MAX_OPEN_FILES", 1)
     paths = write_both(tmp_path)
-    for threads in (1, 2):
-        write_both(tmp_path)
-        dataset = tio.TFRecordDataset(
-            paths, schema, batch_size=BATCH, shuffle=shuffle, num_threads=threads
-        )
-        read_and_overwrite(dataset, lambda: overwrite(paths[0], NEW))
+    dataset = tio.TFRecordDataset(paths, schema, batch_size=BATCH, **options)
+    read_and_overwrite(dataset, lambda: overwrite(paths[0], NEW), after)
 
 
 def test_overwritten_with_workers(tmp_path: Path) -> None:
@@ -124,39 +129,6 @@ def test_stream_of_a_file_that_is_appended_to(tmp_path: Path) -> None:
         with open(path, "ab") as file:
             file.write(content[:16])
     assert count == COUNT
-
-
-def test_overwritten_after_its_last_record_was_read(tmp_path: Path) -> None:
-    paths = write_both(tmp_path)
-    dataset = tio.TFRecordDataset(paths, SCHEMA, batch_size=BATCH)
-    read_and_overwrite(dataset, lambda: overwrite(paths[0], NEW), COUNT // BATCH + 10)
-
-
-def test_overwritten_after_it_was_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(open_files, "_MAX_OPEN_FILES", 1)
-    paths = write_both(tmp_path)
-    dataset = tio.TFRecordDataset(paths, SCHEMA, batch_size=BATCH)
-    read_and_overwrite(dataset, lambda: overwrite(paths[0], NEW), COUNT // BATCH + 10)
-
-
-@pytest.mark.parametrize("most", [1, 128])
-def test_touched_between_epochs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int) -> None:
-    monkeypatch.setattr(open_files, "_MAX_OPEN_FILES", most)
-    paths = write_both(tmp_path)
-    dataset = tio.TFRecordDataset(paths, SCHEMA, batch_size=BATCH)
-    for epoch in range(3):
-        assert sum(len(batch["id"]) for batch in dataset) == 2 * COUNT
-        os.utime(paths[epoch % 2], ns=(epoch, epoch))
-
-
-def test_touched_file_that_another_split_reads(tmp_path: Path) -> None:
-    paths = write_both(tmp_path)
-    whole = tio.TFRecordDataset(paths, SCHEMA, batch_size=BATCH)
-    assert len(list(whole)) == 2 * COUNT // BATCH
-    # Of the same reader, which has both files open.
-    half = whole.select(range(COUNT))
-    os.utime(paths[1], ns=(1, 1))
-    assert len(list(half)) == COUNT // BATCH
 
 
 def test_renamed_linked_or_removed_while_it_is_read(tmp_path: Path) -> None:
@@ -240,25 +212,3 @@ def check_index_change(large: Path, change: str, workers: int, method: str | Non
 @pytest.mark.parametrize("workers", [0, 2])
 def test_index_changed_in_place(large: Path, change: str, workers: int) -> None:
     check_index_change(large, change, workers, "fork" if workers else None)
-
-
-@pytest.mark.slow
-def test_index_changed_in_place_with_workers_that_receive_the_dataset(large: Path) -> None:
-    check_index_change(large, "other", 2, "forkserver")
-
-
-@pytest.mark.parametrize("change", CHANGES)
-def test_index_changed_before_a_spawned_worker_starts(large: Path, change: str) -> None:
-    """An error at unpickling would end the worker, and PyTorch could not tell why."""
-    index = large.with_name("x.tfidx")
-    pickled = pickle.dumps(tio.TFRecordDataset(large, index=index, batch_size=500))
-    CHANGES[change](index)
-    dataset = pickle.loads(pickled)
-    if change == "same":
-        assert sum(len(batch) for batch in dataset) == len(RECORDS)
-        return
-    error = error_of(dataset)
-    # The header of the index is the same if only its table was changed.
-    kind = tio.IndexFormatError if change in {"other", "cut"} else tio.StaleIndexError
-    assert isinstance(error, kind), error
-    assert str(index) in str(error)

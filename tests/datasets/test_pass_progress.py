@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import os
 import pty
 import subprocess
@@ -13,7 +12,6 @@ import pytest
 
 from tests.conftest import ROOT
 from tests.support.datasets import write_files
-from torchrec_io._datasets import pass_progress
 
 SCRIPT = """
 import sys
@@ -58,17 +56,3 @@ def test_a_terminal_shows_long_passes(tmp_path: Path) -> None:
     assert "where" in shown
     assert "100%" in shown
     assert run(path, "60") == ("100\n", "")
-
-
-def test_other_outputs_show_nothing(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(pass_progress, "_QUIET_SECONDS", -1)
-    monkeypatch.setattr(sys, "stderr", io.StringIO())
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    with pass_progress.shown_progress("where", 10) as advance:
-        advance(4)
-        advance(6)
-    assert isinstance(sys.stderr, io.StringIO)
-    assert sys.stderr.getvalue() == ""
-    assert capsys.readouterr().out == ""

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import numpy as np
 import pytest
@@ -21,7 +19,6 @@ from tests.support.examples import example_of
 from tests.support.pngs import png_of
 from tests.support.states import through_json
 from tests.support.tfrecord import frame, write_tfrecord
-from torchrec_io._records.record_reader import RecordReader
 
 # An id of at least this is outside of the valid range.
 REFUSED = 10_000
@@ -53,53 +50,24 @@ def write(path: Path, kinds: list[str]) -> str:
     return str(path)
 
 
-@dataclass
-class Step:
-    """What comes with one batch.
-
-    Attributes:
-        ids: The batch.
-        consumed: Number of records used until then.
-        ahead: Number of these that were used before their turn.
-    """
-
-    ids: list[int]
-    consumed: int
-    ahead: int
-
-
-def expected_steps(kinds: list[str], size: int, *, drop_last: bool) -> list[Step]:
+def expected_batches(kinds: list[str], size: int, *, drop_last: bool) -> list[list[int]]:
     """Return the batches of an epoch of records in stored order."""
-    total = len(kinds)
     if drop_last:  # the last records are not even planned
         kinds = kinds[: len(kinds) // size * size]
-    steps = []
-    consumed = ahead = 0
-    while consumed < len(kinds):
-        ids: list[int] = []
-        begin = consumed
-        while len(ids) < size and consumed < len(kinds):
-            if kinds[consumed] == "sound":
-                ids.append(consumed)
-            consumed += 1
-        ahead += max(0, consumed - begin - size)
-        if len(ids) == size or (ids and not drop_last):
-            is_end = consumed == len(kinds) and ahead == 0
-            steps.append(Step(ids, total if is_end else consumed, ahead))
-    return steps
+    sound = [number for number, kind in enumerate(kinds) if kind == "sound"]
+    batches = [sound[at : at + size] for at in range(0, len(sound), size)]
+    return [batch for batch in batches if len(batch) == size or not drop_last]
 
 
-def steps_of(dataset: tio.TFRecordDataset) -> Iterator[tuple[Step, dict[str, Any]]]:
-    """Yield the batches of a dataset, with the state after each of them."""
+def batches_of(dataset: tio.TFRecordDataset) -> Iterator[tuple[list[int], dict[str, Any]]]:
+    """Yield the ids of the batches of a dataset, with the state after each of them."""
     for batch in dataset:
-        state = through_json(dataset.state_dict())
         ids = batch["id"].tolist()
         if "name" in batch:
             assert list(batch["name"]) == [f"record {number}".encode() for number in ids]
             width = max(number % 5 for number in ids)
             assert batch["tokens"].shape[1] == width  # nothing is left of longer, refused ones
-        consumed = state["begin"] + state["consumed"]
-        yield Step(ids, consumed, state["ahead"]), state
+        yield ids, through_json(dataset.state_dict())
 
 
 KINDS = st.lists(
@@ -134,9 +102,9 @@ def test_batches_are_filled_up_in_order(
         "on_error": errors.append if callback else "skip",
     }
     dataset = tio.TFRecordDataset(path, SCHEMAS[schema], **options)
-    found = list(steps_of(dataset))
-    expected = expected_steps(kinds, size, drop_last=drop_last)
-    assert [step for step, _ in found] == expected
+    found = list(batches_of(dataset))
+    expected = expected_batches(kinds, size, drop_last=drop_last)
+    assert [ids for ids, _ in found] == expected
     bad = [number for number, kind in enumerate(kinds) if kind != "sound"]
     if drop_last:
         bad = [number for number in bad if number < len(kinds) // size * size]
@@ -147,31 +115,12 @@ def test_batches_are_filled_up_in_order(
             if kinds[error.record or 0] == "refused":
                 assert error.feature == "id"
                 assert f"the value {REFUSED + (error.record or 0)} is outside" in error.reason
-    planned = len(kinds) // size * size if drop_last else len(kinds)
-    for number, (step, state) in enumerate(found):
+    for number, (_, state) in enumerate(found, 1):
         other = tio.TFRecordDataset(path, SCHEMAS[schema], **options)
         other.load_state_dict(state)
-        rest = [step.ids for step, _ in steps_of(other)]
+        rest = [ids for ids, _ in batches_of(other)]
         # The next epoch follows a state in which no record of this one is left.
-        first = 0 if step.consumed >= planned else number + 1
-        assert rest == [step.ids for step in expected[first:]]
-
-
-@pytest.mark.parametrize("schema", SCHEMAS)
-@pytest.mark.parametrize("batch_size", [8, None])
-def test_samples_and_workers(tmp_path: Path, schema: str, batch_size: int | None) -> None:
-    kinds = ["refused" if number % 3 == 1 else "sound" for number in range(90)]
-    path = write(tmp_path / "a.tfrecord", kinds)
-    for workers in (0, 2):
-        dataset = tio.TFRecordDataset(
-            path, SCHEMAS[schema], batch_size=batch_size, on_error=lambda _: None
-        )
-        loader = DataLoader(dataset, batch_size=None, num_workers=workers)
-        ids = [item["id"].reshape(-1).tolist() for item in loader]
-        assert sorted(number for batch in ids for number in batch) == [
-            number for number in range(90) if number % 3 != 1
-        ]
-        assert dataset.skipped == 30
+        assert rest == expected[number:] or (number == len(expected) and rest == expected)
 
 
 def test_several_columns_have_a_range(tmp_path: Path) -> None:
@@ -192,32 +141,6 @@ def test_several_columns_have_a_range(tmp_path: Path) -> None:
         (3, "a", "the value 7"),
         (5, "b", "the value 9"),
     ]
-
-
-def planned_by(dataset: tio.TFRecordDataset) -> int:
-    """Return how many records are planned to be read in an epoch."""
-    planned: list[int] = []
-    plan: Any = RecordReader.plan
-
-    def counting(self: RecordReader, records: Any, gap: int = 1 << 12) -> Any:
-        planned.append(len(records))
-        return plan(self, records, gap)
-
-    with mock.patch.object(RecordReader, "plan", counting):
-        list(dataset)
-    return sum(planned)
-
-
-@pytest.mark.parametrize("num_threads", [1, 2])
-@pytest.mark.parametrize("schema", SCHEMAS)
-def test_records_are_read_once(tmp_path: Path, schema: str, num_threads: int) -> None:
-    kinds = ["refused" if number % 7 < 3 else "sound" for number in range(2000)]
-    path = write(tmp_path / "a.tfrecord", kinds)
-    dataset = tio.TFRecordDataset(
-        path, SCHEMAS[schema], batch_size=8, on_error=lambda _: None, num_threads=num_threads
-    )
-    list(dataset)  # the first epoch begins with a look at the first records
-    assert planned_by(dataset) == 2000
 
 
 @pytest.mark.parametrize("num_threads", [1, 2])

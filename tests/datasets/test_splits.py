@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import itertools
 import logging
-import os
 import shutil
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from torch.utils.data import DataLoader
 
 import torchrec_io as tio
@@ -47,27 +45,14 @@ class TestRandom:
         assert [part.num_records for part in (train, validation, test)] == [80, 10, 10]
         assert len(train) == 12
 
-    def test_one_file_is_enough(self, tmp_path: Path) -> None:
-        (path,) = write_files(tmp_path, [50])
-        parts = [set(ids_of(part)) for part in make(path).split(0.6, 0.2, 0.2)]
-        assert [len(part) for part in parts] == [30, 10, 10]
-        assert set().union(*parts) == set(range(50))
-
-    @given(st.permutations(range(len(SIZES))), st.integers(0, 5))
-    def test_split_does_not_depend_on_the_order_of_the_files(
-        self, paths: list[str], order: list[int], seed: int
-    ) -> None:
-        listed = make([paths[i] for i in order]).split(0.5, 0.3, 0.2, seed=seed)
-        usual = make(paths).split(0.5, 0.3, 0.2, seed=seed)
-        assert [set(ids_of(part)) for part in listed] == [set(ids_of(part)) for part in usual]
-
-    def test_split_does_not_depend_on_the_folder_of_the_files(
+    def test_split_does_not_depend_on_the_order_or_folder_of_the_files(
         self, paths: list[str], tmp_path: Path
     ) -> None:
-        moved = [shutil.copy(path, tmp_path) for path in paths]
-        (there, _) = make(moved).split(0.3, 0.7)
-        (here, _) = make(paths).split(0.3, 0.7)
-        assert ids_of(there) == ids_of(here)
+        moved = [shutil.copy(path, tmp_path) for path in paths[::-1]]
+        for seed in range(5):
+            there = make(moved).split(0.5, 0.3, 0.2, seed=seed)
+            here = make(paths).split(0.5, 0.3, 0.2, seed=seed)
+            assert [set(ids_of(part)) for part in there] == [set(ids_of(part)) for part in here]
 
     def test_seeds_and_shuffles(self, paths: list[str]) -> None:
         first = make(paths, shuffle=True).split(0.5, 0.5, seed=1)[0]
@@ -87,16 +72,6 @@ class TestRandom:
         first, second = make(paths).split(0.5, 0.5)
         with pytest.raises(tio.StateMismatchError, match="split is"):
             second.load_state_dict(first.state_dict())
-
-    def test_keys_and_errors_name_the_record_in_its_file(self, paths: list[str]) -> None:
-        part = make(paths, with_key=True).split(0.5, 0.5)[1]
-        by_key = {
-            key: number
-            for keys, batch in make(paths, with_key=True)
-            for key, number in zip(keys, batch["id"].tolist(), strict=True)
-        }
-        for keys, batch in part:
-            assert [by_key[key] for key in keys] == batch["id"].tolist()
 
     def test_empty_part_is_logged_and_yields_nothing(
         self, tmp_path: Path, caplog: pytest.LogCaptureFixture
@@ -147,6 +122,11 @@ class TestGroups:
         assert {n % 10 for n in ids_of(first)}.isdisjoint(n % 10 for n in ids_of(second))
         assert len(first.replace(batch_size=None)) == 50
 
+    def test_equal_keys_form_one_group(self, paths: list[str]) -> None:
+        kinds: Any = itertools.cycle([int, float, np.int64, bool])
+        parts = make(paths).split(0.5, 0.5, group_by=lambda item: next(kinds)(item["id"] % 2))
+        assert {n % 2 for n in ids_of(parts[0])}.isdisjoint(n % 2 for n in ids_of(parts[1]))
+
     def test_bytes_without_a_schema(self, paths: list[str]) -> None:
         dataset = tio.TFRecordDataset(paths)
         parts = dataset.split(0.5, 0.5, group_by=len)
@@ -176,11 +156,9 @@ class TestSlices:
         ("split", "begin", "end"),
         [
             ("[:80%]", 0, 80),
-            ("[80%:]", 80, 100),
             ("[10%:20%]", 10, 20),
             ("[-5%:]", 95, 100),
             ("[5:55]", 5, 55),
-            ("[:]", 0, 100),
         ],
     )
     @pytest.mark.parametrize("shuffle", [False, True])
@@ -201,16 +179,3 @@ class TestSlices:
     def test_split_of_a_slice(self, paths: list[str]) -> None:
         parts = make(paths, split="[20:70]").split(0.5, 0.5)
         assert sorted(ids_of(parts[0]) + ids_of(parts[1])) == list(range(20, 70))
-
-
-def test_replace(paths: list[str]) -> None:
-    dataset = make(paths, shuffle=True, seed=3)
-    dataset.set_epoch(5)
-    other = dataset.replace(schema=None, batch_size=None, shuffle=False)
-    assert list(other) == [record(i) for i in range(COUNT)]
-    assert dataset.batch_size == 7  # unchanged
-    with pytest.raises(TypeError, match="argument 'index': the options are schema, batch_size"):
-        dataset.replace(index="auto")  # type: ignore[call-overload]
-    with pytest.raises(ValueError, match="batch_size"):
-        dataset.replace(batch_size=0)
-    assert not set(os.listdir(Path(paths[0]).parent)) - {os.path.basename(path) for path in paths}

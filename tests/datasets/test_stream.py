@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import itertools
-import json
 import os
-import subprocess
-import sys
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +16,9 @@ import torchrec_io as tio
 from tests.support.datasets import SCHEMA, record, write_files
 from tests.support.loading import error_of
 from tests.support.pipes import feeding
-from tests.support.tfrecord import frame, write_tfrecord
+from tests.support.tfrecord import frame
 from torchrec_io._records.index_cache import cache_path
 from torchrec_io._records.stream_reader import StreamReader
-from torchrec_io._tensors.block_parser import ExampleBlockParser
 
 SIZES = [30, 0, 7, 13]
 COUNT = sum(SIZES)
@@ -63,66 +58,6 @@ class TestFiles:
         assert os.listdir(tmp_path) == [os.path.basename(path)]
         assert not cache_path(path).exists()
 
-    def test_a_shuffle_buffer(self, paths: list[str]) -> None:
-        dataset = make(paths, shuffle=10, seed=1)
-        first = flat(ids_of(dataset))
-        assert first == flat(ids_of(dataset.replace()))
-        assert first != list(range(COUNT))
-        assert sorted(first) == list(range(COUNT))
-        second = flat(ids_of(dataset))
-        assert first != second
-        dataset.set_epoch(1)
-        assert flat(ids_of(dataset)) == second
-        plain = dataset.replace(shuffle=False)
-        assert flat(ids_of(plain)) == list(range(COUNT))
-        assert flat(ids_of(plain.replace(batch_size=9))) == list(range(COUNT))
-
-    @given(
-        bad=st.sets(st.integers(0, COUNT - 1)),
-        threads=st.integers(1, 3),
-        batch_size=st.integers(1, 9),
-        shuffle=st.sampled_from([False, 8]),
-        taken=st.floats(0, 1, exclude_max=True),
-    )
-    def test_resuming_at_a_step(
-        self,
-        tmp_path_factory: pytest.TempPathFactory,
-        bad: set[int],
-        threads: int,
-        taken: float,
-        **options: Any,
-    ) -> None:
-        path = str(tmp_path_factory.mktemp("bad") / "a.tfrecord")
-        write_tfrecord(path, [b"\xff" if i in bad else record(i) for i in range(COUNT)])
-        options |= {"on_error": lambda _: None, "epochs": 2, "num_threads": threads}
-        dataset = make(path, **options)
-        whole = ids_of(dataset)
-        assert sorted(set(flat(whole))) == [i for i in range(COUNT) if i not in bad]
-        dataset.set_epoch(0)
-        step = int(taken * len(whole))
-        ids_of(itertools.islice(dataset, step))
-        other = make(path, **options)
-        other.load_state_dict(json.loads(json.dumps(dataset.state_dict())))
-        assert ids_of(other) == whole[step:]
-
-    def test_damaged_length_ends_only_its_file(self, tmp_path: Path) -> None:
-        paths = write_files(tmp_path, [10, 10, 10])
-        content = bytearray(Path(paths[1]).read_bytes())
-        at = sum(len(frame(record(i))) for i in range(10, 14))
-        content[at] ^= 1
-        Path(paths[1]).write_bytes(content)
-        seen = []
-        with pytest.raises(tio.CorruptRecordError) as caught:
-            for batch in make(paths):
-                seen += batch["id"].tolist()
-        assert seen == list(range(12))  # complete batches before the damage
-        assert (caught.value.path, caught.value.record, caught.value.offset) == (paths[1], 4, at)
-        errors: list[tio.TorchRecIOError] = []
-        dataset = make(paths, on_error=errors.append)
-        assert flat(ids_of(dataset)) == [*range(14), *range(20, 30)]
-        assert [error.record for error in errors] == [4]
-        assert dataset.skipped == 1
-
     @pytest.mark.parametrize("threads", [1, 2, 4])
     def test_the_end_of_a_stream_is_reported_after_full_batches(
         self, tmp_path: Path, threads: int
@@ -137,22 +72,6 @@ class TestFiles:
         assert [error.record for error in errors] == [13, 16]
         assert dataset.skipped == 2
 
-    @pytest.mark.parametrize("threads", [1, 2, 4])
-    def test_a_removed_file_is_reported_after_full_batches(
-        self, tmp_path: Path, threads: int
-    ) -> None:
-        paths = write_files(tmp_path, [16, 4])
-        content = bytearray(Path(paths[0]).read_bytes())
-        content[-1] ^= 1
-        Path(paths[0]).write_bytes(content)
-        dataset = make(paths, on_error="skip", num_threads=threads)
-        Path(paths[1]).unlink()
-        seen = []
-        with pytest.raises(FileNotFoundError):
-            for batch in dataset:
-                seen += batch["id"].tolist()
-        assert seen == list(range(15))
-
     def test_endless_stream_without_valid_records_ends(self, tmp_path: Path) -> None:
         path = tmp_path / "a.tfrecord"
         path.write_bytes(frame(b"\xff") * 3)
@@ -164,28 +83,6 @@ class TestFiles:
 
 class TestRuns:
     """Small batches are loaded together, by one native call."""
-
-    @pytest.mark.parametrize("is_pipe", [False, True])
-    def test_batches_of_files_are_loaded_together_and_those_of_pipes_alone(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_pipe: bool
-    ) -> None:
-        (path,) = write_files(tmp_path, [1000])
-        loaded: list[int] = []
-        original = ExampleBlockParser.parse_run
-
-        def parse_run(self: ExampleBlockParser, *args: Any) -> Any:
-            batches = original(self, *args)
-            loaded.append(len(batches))
-            return batches
-
-        monkeypatch.setattr(ExampleBlockParser, "parse_run", parse_run)
-        if is_pipe:
-            with feeding(tmp_path / "pipe", [Path(path).read_bytes()]) as pipe:
-                assert flat(ids_of(make(str(pipe), num_threads=2))) == list(range(1000))
-        else:
-            assert flat(ids_of(make(path, num_threads=2))) == list(range(1000))
-        assert sum(loaded) == 250
-        assert max(loaded) == (1 if is_pipe else 32)
 
     @given(
         bad=st.dictionaries(st.integers(0, COUNT - 1), st.booleans()),
@@ -237,132 +134,41 @@ class TestRuns:
         assert found[1] or not (bad or cut)
 
 
-class TestPipes:
-    @pytest.mark.parametrize("compression", [None, "gzip"])
-    @pytest.mark.parametrize("threads", [1, 2])
-    def test_a_named_pipe(self, tmp_path: Path, compression: str | None, threads: int) -> None:
-        (path,) = write_files(tmp_path, [1000], compression)
-        pipe = str(tmp_path / "pipe")
-        os.mkfifo(pipe)
-        writer = threading.Thread(
-            target=lambda: Path(pipe).write_bytes(Path(path).read_bytes()), daemon=True
-        )
-        writer.start()
+@pytest.mark.parametrize("compression", [None, "gzip"])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_named_pipe(tmp_path: Path, compression: str | None, threads: int) -> None:
+    (path,) = write_files(tmp_path, [1000], compression)
+    with feeding(tmp_path / "pipe", [Path(path).read_bytes()]) as pipe:
         dataset = make(pipe, num_threads=threads)
         assert flat(ids_of(dataset)) == list(range(1000))
-        writer.join(10)
         with pytest.raises(ValueError, match="it can be read only once"):
             list(dataset)
 
-    def test_standard_input(self, paths: list[str]) -> None:
-        program = (
-            "import torchrec_io as tio\nprint(sum(1 for _ in tio.TFRecordStream('/dev/stdin')))"
-        )
-        done = subprocess.run(
-            [sys.executable, "-c", program],
-            input=b"".join(Path(path).read_bytes() for path in paths),
-            capture_output=True,
-            timeout=60,
-            check=True,
-        )
-        assert int(done.stdout) == COUNT
 
-    @pytest.mark.parametrize(
-        ("options", "workers", "reason"),
-        [
-            (
-                {"rank": 0, "world_size": 2, "uneven": "keep"},
-                0,
-                "only one process can read it, not 2",
-            ),
-            ({}, 1, "is a pipe: read it with num_workers=0"),
-            ({}, 2, "is a pipe: read it with num_workers=0"),
-        ],
-    )
-    def test_only_one_process_can_read_a_pipe(
-        self, tmp_path: Path, options: Any, workers: int, reason: str
-    ) -> None:
-        pipe = str(tmp_path / "pipe")
-        os.mkfifo(pipe)
-        loader = DataLoader(
-            make(pipe, **options),
-            batch_size=None,
-            num_workers=workers,
-            multiprocessing_context="fork" if workers else None,
-        )
-        error = error_of(loader)
+def test_only_one_process_can_read_a_pipe(tmp_path: Path) -> None:
+    pipe = str(tmp_path / "pipe")
+    os.mkfifo(pipe)  # opening it would wait for a writer
+    with pytest.raises(ValueError, match="only one process can read it, not 2"):
+        list(make(pipe, rank=0, world_size=2, uneven="keep"))
+    with pytest.raises(ValueError, match="uneven must be 'keep'"):
+        list(make(pipe, rank=0, world_size=2))
+    for workers in (1, 2):
+        error = error_of(DataLoader(make(pipe), batch_size=None, num_workers=workers))
         assert isinstance(error, ValueError)
-        assert reason in str(error)
+        assert "is a pipe: read it with num_workers=0" in str(error)
 
 
-class TestRefused:
-    @pytest.mark.parametrize(
-        ("options", "reason"),
-        [
-            ({"shuffle": True}, "must be False or a positive integer, got True"),
-            ({"shuffle": 0}, "must be False or a positive integer, got 0"),
-            ({"shuffle": tio.Shuffle(block=2, window=4)}, "must be False or a positive integer"),
-            ({"uneven": "pad"}, "uneven of a TFRecordStream must be None or 'keep', got 'pad'"),
-        ],
-    )
-    def test_invalid_arguments(self, paths: list[str], options: Any, reason: str) -> None:
-        with pytest.raises(ValueError, match=reason):
-            make(paths, **options)
-
-    @pytest.mark.parametrize("name", ["split", "index", "batch_tokens", "length_key"])
-    def test_only_options_of_a_stream_are_accepted(self, paths: list[str], name: str) -> None:
-        with pytest.raises(TypeError, match=f"unexpected keyword argument '{name}'"):
-            make(paths, **{name: None})
-
-    @pytest.mark.parametrize("name", ["num_records", "resume", "split", "steps"])
-    def test_only_methods_of_a_stream_exist(self, paths: list[str], name: str) -> None:
-        assert not hasattr(make(paths), name)
-        assert hasattr(indexed(paths), name)
-
-    def test_stream_has_no_length(self, paths: list[str]) -> None:
-        with pytest.raises(TypeError, match="has no len"):
-            len(make(paths))  # type: ignore[arg-type]
-
-    def test_error_of_index_none_names_the_stream(self, paths: list[str]) -> None:
-        with pytest.raises(ValueError, match=r"index must be .*, got None.*use TFRecordStream"):
-            indexed(paths, index=None)
-
-    def test_ranks_need_uneven(self, paths: list[str]) -> None:
-        several = make(paths, rank=1, world_size=3)
-        with pytest.raises(ValueError, match=r"uneven must be 'keep' .* 3 ranks, got None"):
-            next(iter(several))
-        ranks = [make(paths, rank=rank, world_size=3, uneven="keep") for rank in range(3)]
-        assert sorted(itertools.chain(*(flat(ids_of(each)) for each in ranks))) == list(
-            range(COUNT)
-        )
-        assert flat(ids_of(make(paths, rank=0, world_size=1))) == list(range(COUNT))
-
-    def test_error_precedes_any_read(self, tmp_path: Path) -> None:
-        pipe = str(tmp_path / "pipe")
-        os.mkfifo(pipe)  # opening it would wait for a writer
-        with pytest.raises(ValueError, match="uneven must be 'keep'"):
-            next(iter(make(pipe, rank=0, world_size=2)))
-
-    def test_states_of_other_datasets(self, paths: list[str]) -> None:
-        dataset = make(paths)
-        next(iter(dataset))
-        state = dataset.state_dict()
-        other = make(paths, rank=0, world_size=2, uneven="keep")
-        other.load_state_dict(state)
-        with pytest.raises(tio.StateMismatchError, match="only with the same rank, world_size"):
-            iter(other)
-        for changed, reason in (
-            ({"shuffle": 5}, "shuffle is '5' here and 'False'"),
-            ({"seed": 1}, "seed is 1 here"),
-        ):
-            with pytest.raises(tio.StateMismatchError, match=reason):
-                make(paths, **changed).load_state_dict(state)
-        with pytest.raises(tio.StateMismatchError, match=r"index is None|split is|records is"):
-            indexed(paths).load_state_dict(state)
-
-    def test_missing_file(self, tmp_path: Path) -> None:
-        with pytest.raises(FileNotFoundError):
-            make(tmp_path / "absent")
+def test_ranks(paths: list[str]) -> None:
+    with pytest.raises(ValueError, match=r"uneven must be 'keep' .* 3 ranks, got None"):
+        next(iter(make(paths, rank=1, world_size=3)))
+    ranks = [make(paths, rank=rank, world_size=3, uneven="keep") for rank in range(3)]
+    assert sorted(number for each in ranks for number in flat(ids_of(each))) == list(range(COUNT))
+    one = make(paths, rank=0, world_size=1)
+    assert flat(ids_of(one)) == list(range(COUNT))
+    next(iter(one))
+    ranks[0].load_state_dict(one.state_dict())
+    with pytest.raises(tio.StateMismatchError, match="only with the same rank, world_size"):
+        iter(ranks[0])
 
 
 def test_growing_file_does_not_move_records_of_others(tmp_path: Path) -> None:

@@ -101,9 +101,3 @@ def test_other_schemas(people: Path) -> None:
     for schema in ({"age": tio.FixedLenFeature([], "int64")}, 3):
         with pytest.raises(tio.SchemaError, match=r"lines must be a csv\.Schema, a function"):
             tio.TextLineDataset(people, schema)  # type: ignore[arg-type]
-
-
-def test_index_is_rebuilt_after_the_file_changed(people: Path) -> None:
-    assert len(list(tio.TextLineDataset(people))) == 4
-    people.write_bytes(TEXT + b"\n1,2,3")
-    assert len(list(tio.TextLineDataset(people))) == 5

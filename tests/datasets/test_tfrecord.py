@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import pickle
-import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
 import torchrec_io as tio
-from tests.support.datasets import SCHEMA, record, write_files
+from tests.support.datasets import SCHEMA, open_records, record, write_files
 from tests.support.tfrecord import frame, write_tfrecord
-from tests.support.threads import threads_of_other_tests, wait_until_threads_end
-from torchrec_io._records import open_files
-from torchrec_io._records.record_reader import ReadPlan, RecordReader
 
 SIZES = [30, 0, 7, 13]
 COUNT = sum(SIZES)
@@ -67,59 +61,6 @@ class TestYields:
         assert keys == [key for key, _ in pairs[:3]]
         assert batch["id"].tolist() == [0, 1, 2]
 
-    def test_more_files_than_are_open_together(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr(open_files, "_FILES_AT_ONCE", 16)
-        paths = write_files(tmp_path, [5] * 40)
-        dataset = tio.TFRecordDataset(paths, SCHEMA, batch_size=10, shuffle=True, num_threads=2)
-        assert sorted(flat(ids_of(dataset))) == list(range(200))
-
-
-class TestOrder:
-    @pytest.mark.parametrize("threads", [1, 2, 4])
-    def test_threads_do_not_change_the_order(self, paths: list[str], threads: int) -> None:
-        dataset = tio.TFRecordDataset(
-            paths, SCHEMA, batch_size=3, shuffle=True, num_threads=threads
-        )
-        one = tio.TFRecordDataset(paths, SCHEMA, batch_size=3, shuffle=True, num_threads=1)
-        assert ids_of(dataset) == ids_of(one)
-
-    @pytest.mark.parametrize("threads", [1, 3])
-    def test_block_shuffle_reads_each_block_once(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, threads: int
-    ) -> None:
-        (path,) = write_files(tmp_path, [100])
-        offsets = [*tio.RecordIndex.build(path).offsets.tolist(), os.path.getsize(path)]
-        reads: list[tuple[int, int]] = []
-        read_ranges = RecordReader.read
-
-        def watched(self: RecordReader, plan: ReadPlan) -> Any:
-            reads.extend((begin, begin + size) for begin, size, _ in plan.ranges.tolist())
-            return read_ranges(self, plan)
-
-        monkeypatch.setattr(RecordReader, "read", watched)
-        shuffle = tio.Shuffle(block=10, window=30)
-        dataset = tio.TFRecordDataset(
-            path, {"id": SCHEMA["id"]}, batch_size=7, shuffle=shuffle, num_threads=threads
-        )
-        assert sorted(flat(ids_of(dataset))) == list(range(100))
-        assert sorted(reads) == [(offsets[i], offsets[i + 10]) for i in range(0, 100, 10)]
-
-    def test_dropped_iterator_leaves_no_thread_or_file(self, paths: list[str]) -> None:
-        others = threads_of_other_tests()
-        threads, files = threading.active_count(), len(os.listdir("/proc/self/fd"))
-        dataset = tio.TFRecordDataset(paths, SCHEMA, batch_size=2, num_threads=3)
-        iterator = iter(dataset)
-        next(iterator)
-        assert threading.active_count() > threads
-        iterator.close()  # type: ignore[attr-defined]
-        wait_until_threads_end(others)
-        assert threading.active_count() <= threads
-        del dataset, iterator
-        gc.collect()
-        assert len(os.listdir("/proc/self/fd")) <= files
-
 
 class TestIndexes:
     def test_built_once_and_kept_in_the_cache(
@@ -150,165 +91,74 @@ class TestIndexes:
         with pytest.raises(tio.StaleIndexError):
             tio.TFRecordDataset(paths[0], index=binary[2])
 
-    def test_stale_index_is_rebuilt(self, paths: list[str]) -> None:
-        tio.RecordIndex.build(paths[0]).save()
-        write_tfrecord(paths[0], [record(i) for i in range(5)])
-        assert len(tio.TFRecordDataset(paths[0])) == 5
+
+OFFSET = sum(len(frame(record(number))) for number in range(30, 33))
+# What stands in place of record 33, the fourth one of its file; the error, and the lost records.
+DAMAGE: dict[str, tuple[Callable[[bytearray], Any], Any, range]] = {
+    "data": (lambda frame: frame.__setitem__(-5, frame[-5] ^ 1), tio.CorruptRecordError, range(1)),
+    "length": (lambda frame: frame.__setitem__(9, frame[9] ^ 1), tio.CorruptRecordError, range(4)),
+    "end": (lambda frame: frame.__delitem__(slice(20, None)), tio.TruncatedFileError, range(4)),
+}
 
 
-def flip(path: str, at: int) -> None:
-    content = bytearray(Path(path).read_bytes())
-    content[at] ^= 1
-    Path(path).write_bytes(content)
+@pytest.mark.parametrize("name", [*DAMAGE, "message"])
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize(("batch_size", "threads"), [(None, 3), (10, 1), (10, 3)])
+def test_damage(
+    paths: list[str], name: str, stream: bool, batch_size: int | None, threads: int
+) -> None:
+    frames = [bytearray(frame(record(number))) for number in range(30, 37)]
+    frames[3] = bytearray(frame(b"\xff"))
+    error, lost = tio.DecodeError, range(1)
+    if name in DAMAGE:
+        frames[3] = bytearray(frame(record(33)))
+        change, error, lost = DAMAGE[name]
+        change(frames[3])
+    Path(paths[2]).write_bytes(b"".join(frames[: 4 if name == "end" else None]))
+    options: Any = {"stream": stream, "batch_size": batch_size, "num_threads": threads}
+    seen: list[int] = []
+    with pytest.raises(error) as caught:
+        dataset = open_records(paths, **options)  # whose index finds damaged lengths
+        for item in dataset:
+            seen += item["id"].reshape(-1).tolist()
+            consumed = dataset.state_dict()["consumed"]
+    if stream or len(lost) == 1:
+        whole = 33 if batch_size is None else 30
+        assert seen[:whole] == list(range(whole))
+        assert consumed == len(seen)
+        assert len(seen) == whole or (stream and len(lost) > 1)  # which ends after full blocks
+    found = caught.value
+    assert (found.path, found.record, found.offset) == (paths[2], 3, OFFSET)
+    errors: list[tio.TorchRecIOError] = []
+    dataset = open_records(paths, on_error=errors.append, **options)
+    ids = [number for item in dataset for number in item["id"].reshape(-1).tolist()]
+    assert ids == [number for number in range(COUNT) if number - 33 not in lost]
+    assert [each.record for each in errors] == [3]
+    assert dataset.skipped == 1
 
 
-class TestDamage:
-    """Files of 30, 7 and 13 records. Record 33, in the second file, is damaged."""
-
-    @pytest.fixture
-    def damaged(self, paths: list[str]) -> list[str]:
-        self.offset = sum(len(frame(record(i))) for i in range(30, 33))
-        flip(paths[2], self.offset + 12 + len(record(33)) - 1)
-        return paths
-
-    def test_errors_are_raised_after_valid_records(self, damaged: list[str]) -> None:
-        seen = []
-        with pytest.raises(tio.CorruptRecordError, match="data does not match") as caught:
-            for batch in tio.TFRecordDataset(damaged, SCHEMA, batch_size=10):
-                seen += batch["id"].tolist()
-        assert seen == list(range(30))
-        error = caught.value
-        assert (error.path, error.record, error.offset) == (damaged[2], 3, self.offset)
-
-    def test_raised_errors_keep_no_file_open(self, damaged: list[str]) -> None:
-        others = threads_of_other_tests()
-        gc.disable()  # objects are only freed by their reference counts
-        try:
-            files = len(os.listdir("/proc/self/fd"))
-            dataset = tio.TFRecordDataset(damaged, SCHEMA, batch_size=10)
-            mapped = tio.TFRecordMapDataset(damaged, SCHEMA)
-            with pytest.raises(tio.CorruptRecordError) as caught:
-                list(dataset)
-            del caught
-            with pytest.raises(tio.CorruptRecordError) as caught:
-                mapped[33]
-            del dataset, mapped, caught
-            wait_until_threads_end(others)  # they were reading ahead
-            assert len(os.listdir("/proc/self/fd")) <= files
-        finally:
-            gc.enable()
-
-    def test_a_function_gets_the_error(self, damaged: list[str]) -> None:
-        errors: list[tio.TorchRecIOError] = []
-        dataset = tio.TFRecordDataset(damaged, SCHEMA, on_error=errors.append, with_key=True)
-        ids = [int(sample["id"]) for _, sample in dataset]
-        assert ids == [i for i in range(COUNT) if i != 33]
-        assert [error.record for error in errors] == [3]
-        assert dataset.skipped == 1
-
-    def test_data_is_not_checked_without_verify_crc(self, damaged: list[str]) -> None:
-        records = list(tio.TFRecordDataset(damaged, verify_crc=False))
-        assert len(records) == COUNT
-        assert records[33] != record(33)
-
-    @pytest.mark.parametrize("cut", [False, True], ids=["length crc", "truncated"])
-    def test_a_damaged_length_loses_the_rest_of_that_file(
-        self, paths: list[str], cut: bool
-    ) -> None:
-        offset = sum(len(frame(record(i))) for i in range(30, 33))
-        if cut:
-            os.truncate(paths[2], offset + 20)
-        else:
-            flip(paths[2], offset + 9)
-        error_class = tio.TruncatedFileError if cut else tio.CorruptRecordError
-        with pytest.raises(error_class) as caught:
-            list(tio.TFRecordDataset(paths, SCHEMA, batch_size=10))
-        assert (caught.value.path, caught.value.record) == (paths[2], 3)
-        errors: list[tio.TorchRecIOError] = []
-        dataset = tio.TFRecordDataset(paths, SCHEMA, batch_size=10, on_error=errors.append)
-        assert flat(ids_of(dataset)) == [*range(33), *range(37, COUNT)]
-        assert [error.offset for error in errors] == [offset]
-        assert dataset.skipped == 1
-
-    def test_record_that_does_not_match_the_schema(self, paths: list[str]) -> None:
-        write_tfrecord(paths[1], [record(1000), b"", b"\xff\xff", record(1001)])
-        with pytest.raises(tio.DecodeError) as caught:
-            list(tio.TFRecordDataset(paths, SCHEMA, batch_size=10))
-        error = caught.value
-        assert (error.path, error.record, error.feature) == (paths[1], 1, "id")
-        assert "required" in error.reason
-        errors: list[tio.TorchRecIOError] = []
-        dataset = tio.TFRecordDataset(paths[:2], SCHEMA, batch_size=40, on_error=errors.append)
-        assert flat(ids_of(dataset)) == [*range(30), 1000, 1001]
-        assert [error.record for error in errors] == [1, 2]
-        assert [error.feature for error in errors] == ["id", None]
-
-    def test_a_function_that_raises(self, paths: list[str]) -> None:
-        def decode(data: bytes) -> int:
-            if data == record(31):
-                raise KeyError("surprise")
-            return len(data)
-
-        with pytest.raises(tio.DecodeError, match="KeyError: 'surprise'") as caught:
-            list(tio.TFRecordDataset(paths, decode))
-        assert (caught.value.path, caught.value.record) == (paths[2], 1)
-        assert isinstance(caught.value.__cause__, KeyError)
-        assert len(list(tio.TFRecordDataset(paths, decode, on_error="skip"))) == COUNT - 1
-
-    def test_a_file_replaced_under_the_reader_is_not_skipped(self, paths: list[str]) -> None:
-        dataset = tio.TFRecordDataset(paths, SCHEMA, batch_size=10, on_error="skip")
-        write_tfrecord(paths[0], [record(i) + b"x" for i in range(30)])
-        with pytest.raises(tio.StaleIndexError, match="replaced or changed"):
-            list(dataset)
-
-    def test_a_file_that_shrinks_under_the_reader(self, paths: list[str]) -> None:
-        dataset = tio.TFRecordDataset(paths, SCHEMA, batch_size=10, on_error="skip")
-        os.truncate(paths[0], 100)
-        with pytest.raises(tio.TruncatedFileError, match="shorter"):
-            list(dataset)
+def test_record_that_does_not_match_the_schema(paths: list[str]) -> None:
+    write_tfrecord(paths[1], [record(1000), b"", b"\xff\xff", record(1001)])
+    with pytest.raises(tio.DecodeError) as caught:
+        list(tio.TFRecordDataset(paths, SCHEMA, batch_size=10))
+    error = caught.value
+    assert (error.path, error.record, error.feature) == (paths[1], 1, "id")
+    assert "required" in error.reason
+    errors: list[tio.TorchRecIOError] = []
+    dataset = tio.TFRecordDataset(paths[:2], SCHEMA, batch_size=40, on_error=errors.append)
+    assert flat(ids_of(dataset)) == [*range(30), 1000, 1001]
+    assert [error.record for error in errors] == [1, 2]
+    assert [error.feature for error in errors] == ["id", None]
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"batch_size": 0}, "batch_size must be a positive integer, got 0"),
-        ({"batch_size": 2.5}, "batch_size"),
-        ({"batch_size": True}, "batch_size"),
-        ({"drop_last": True}, "drop_last needs a batch_size"),
-        ({"shuffle": 0}, "shuffle must be False, True, the size of a window"),
-        ({"shuffle": "yes"}, "shuffle must be False, True, the size of a window"),
-        ({"epochs": -1}, "epochs"),
-        ({"rank": 0}, "rank and world_size must be given together"),
-        ({"rank": 2, "world_size": 2}, "rank must be an integer from 0 to 1, got 2"),
-        ({"uneven": "spread"}, "'keep', 'drop', 'pad'"),
-        ({"on_error": "ignore"}, "'raise', 'skip' or a function"),
-        ({"num_threads": 0}, "num_threads"),
-        ({"schema": 7}, "a Schema, a dict of features, a function or None"),
-    ],
-)
-def test_bad_arguments_are_named(paths: list[str], options: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        tio.TFRecordDataset(paths, **options)
+def test_a_function_that_raises(paths: list[str]) -> None:
+    def decode(data: bytes) -> int:
+        if data == record(31):
+            raise KeyError("surprise")
+        return len(data)
 
-
-def test_bad_schemas_and_paths(paths: list[str], tmp_path: Path) -> None:
-    bad: list[Callable[[], object]] = [
-        lambda: tio.TFRecordDataset(paths, {}),
-        lambda: tio.TFRecordDataset(paths, {"id": "int64"}),  # type: ignore[dict-item]
-    ]
-    for make in bad:
-        with pytest.raises(tio.SchemaError):
-            make()
-    with pytest.raises(FileNotFoundError):
-        tio.TFRecordDataset(tmp_path / "missing")
-    with pytest.raises(FileNotFoundError, match="matches no file"):
-        tio.TFRecordDataset(tmp_path / "*.nothing")
-    with pytest.raises(TypeError, match="endless"):
-        len(tio.TFRecordDataset(paths, epochs=None))
-
-
-def test_is_an_iterable_dataset(paths: list[str]) -> None:
-    dataset = tio.TFRecordDataset(paths, SCHEMA)
-    assert isinstance(dataset, torch.utils.data.IterableDataset)
-    assert isinstance(dataset.schema, tio.Schema)
-    assert dataset.num_records == COUNT
+    with pytest.raises(tio.DecodeError, match="KeyError: 'surprise'") as caught:
+        list(tio.TFRecordDataset(paths, decode))
+    assert (caught.value.path, caught.value.record) == (paths[2], 1)
+    assert isinstance(caught.value.__cause__, KeyError)
+    assert len(list(tio.TFRecordDataset(paths, decode, on_error="skip"))) == COUNT - 1

@@ -47,9 +47,11 @@ def test_its_results_are_yielded(
     paths: list[str], batch_size: int | None, threads: int, stream: bool
 ) -> None:
     kinds: list[type] = []
+    callers = set()
 
     def transform(item: Any) -> Any:
         kinds.append(type(item))
+        callers.add(threading.current_thread())
         return negated(item)
 
     dataset = open_records(
@@ -59,17 +61,7 @@ def test_its_results_are_yielded(
     assert ids(items) == [-i for i in range(COUNT)]
     assert set(kinds) == {tio.Sample if batch_size is None else tio.Batch}
     assert len(kinds) == len(items)
-
-
-def test_in_the_threads_that_load(paths: list[str]) -> None:
-    threads = set()
-
-    def transform(batch: Any) -> Any:
-        threads.add(threading.current_thread())
-        return batch
-
-    assert ids(open_records(paths, batch_size=16, transform=transform)) == [*range(COUNT)]
-    assert threading.main_thread() not in threads
+    assert threads == 1 or threading.main_thread() not in callers  # but in those that load
 
 
 @pytest.mark.parametrize("batch_size", [None, 64])
@@ -89,13 +81,6 @@ def test_any_result_but_none(paths: list[str]) -> None:
     assert list(dataset) == [0, False, "", [], b"x", ()]
 
 
-def test_samples_that_are_passed_on_are_collated(paths: list[str]) -> None:
-    dataset = open_records(paths, transform=lambda sample: sample)
-    batches = list(DataLoader(dataset, batch_size=100))
-    assert all(type(batch) is tio.Batch for batch in batches)
-    assert ids(batches) == [*range(COUNT)]
-
-
 def test_with_keys(paths: list[str]) -> None:
     for batch_size in (None, 10):
         options: dict[str, Any] = {"batch_size": batch_size, "with_key": True}
@@ -103,13 +88,6 @@ def test_with_keys(paths: list[str]) -> None:
         assert ids(item for _, item in items) == [-i for i in range(COUNT)]
         plain = open_records(paths, **options)
         assert [keys for keys, _ in items] == [keys for keys, _ in plain]
-
-
-def test_records_without_a_schema(paths: list[str]) -> None:
-    assert list(tio.TFRecordDataset(paths, transform=len)) == [
-        len(record) for record in tio.TFRecordDataset(paths)
-    ]
-    assert list(tio.TFRecordDataset(paths, batch_size=100, transform=len)) == [100] * 5
 
 
 def test_map_style(paths: list[str]) -> None:
@@ -124,18 +102,14 @@ def test_map_style(paths: list[str]) -> None:
 
 def test_replace_and_states(paths: list[str]) -> None:
     dataset = open_records(paths, batch_size=32, transform=negated)
-    items = iter(dataset)
-    next(items)
-    state = dataset.state_dict()
     other = open_records(paths, batch_size=32)
-    other.load_state_dict(state)
+    next(iter(dataset))
+    other.load_state_dict(dataset.state_dict())
     assert ids(other) == [*range(32, COUNT)]
     assert ids(dataset.replace(transform=None)) == [*range(COUNT)]
     assert "transform=negated" in repr(dataset)
     assert "transformed by: negated" in tio.make_loader(dataset).describe().splitlines()
     assert "transformed by" not in tio.make_loader(other).describe()
-    with pytest.raises(ValueError, match="transform must be a function or None, got 5"):
-        open_records(paths, transform=5)
 
 
 # ---- errors ----
@@ -249,6 +223,8 @@ def by_record(paths: list[str], epoch: int = 0, seed: int = 0) -> list[list[floa
 def test_random_numbers_depend_on_the_record_alone(paths: list[str], shuffle: bool) -> None:
     wanted = by_record(paths)
     assert len({*map(tuple, wanted)}) == COUNT
+    stream = open_records(paths, stream=True, transform=drawn)
+    assert len({tuple(sample["x"].tolist()) for sample in stream}) == COUNT
     assert by_record(paths, epoch=1) != wanted
     assert by_record(paths, seed=1) != wanted
     for workers in (0, 2):
@@ -262,17 +238,6 @@ def test_random_numbers_depend_on_the_record_alone(paths: list[str], shuffle: bo
         assert [found[i] for i in range(COUNT)] == wanted
 
 
-def test_random_numbers_after_resuming(paths: list[str]) -> None:
-    wanted = by_record(paths)
-    dataset = open_records(paths, transform=drawn)
-    items = iter(dataset)
-    for _ in range(130):
-        next(items)
-    other = open_records(paths, transform=drawn)
-    other.load_state_dict(dataset.state_dict())
-    assert [sample["x"].tolist() for sample in other] == wanted[130:]
-
-
 def test_a_generator_starts_anew(paths: list[str]) -> None:
     sample = next(iter(open_records(paths)))
     first, second = tio.record_random(sample), tio.record_random(sample)
@@ -281,11 +246,6 @@ def test_a_generator_starts_anew(paths: list[str]) -> None:
     assert numbers.random() == np.random.default_rng(second.initial_seed()).random()
     again = pickle.loads(pickle.dumps(sample))
     assert tio.record_random(again).initial_seed() == first.initial_seed()
-
-
-def test_streams_have_random_numbers(paths: list[str]) -> None:
-    found = [sample["x"].tolist() for sample in open_records(paths, stream=True, transform=drawn)]
-    assert len({*map(tuple, found)}) == COUNT
 
 
 def test_unknown_records() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gzip
 import struct
 from collections.abc import Callable
@@ -66,6 +67,12 @@ def read_shuffled(path: Path, **options: Any) -> list[bytes]:
     return [data for _, data in sorted(dataset, key=lambda item: int(item[0].split(":")[-1]))]
 
 
+def read_parsed(open_dataset: Any, path: Path, **options: Any) -> list[bytes]:
+    """Read batches that native code parses."""
+    batches = open_dataset(path, SCHEMA, batch_size=8, **options)
+    return [record(number) for batch in batches for number in batch["id"].tolist()]
+
+
 READERS: dict[str, Callable[..., list[bytes]]] = {
     "indexed": lambda path, **options: list(tio.TFRecordDataset(path, **options)),
     "shuffled": read_shuffled,
@@ -73,6 +80,8 @@ READERS: dict[str, Callable[..., list[bytes]]] = {
     "map batches": read_map_batches,
     "stream": lambda path, **options: list(tio.TFRecordStream(path, **options)),
     "sequential": read_sequentially,
+    "parsed": functools.partial(read_parsed, tio.TFRecordDataset),
+    "parsed stream": functools.partial(read_parsed, tio.TFRecordStream),
 }
 
 
@@ -84,25 +93,13 @@ def test_every_reader_gives_all_records(path: Path, read: Callable[..., list[byt
     assert (raised.value.path, raised.value.record is None) == (str(path), False)
 
 
-@pytest.mark.parametrize("open_dataset", [tio.TFRecordDataset, tio.TFRecordStream])
-def test_batches_that_native_code_parses(path: Path, open_dataset: Any) -> None:
-    dataset = open_dataset(path, SCHEMA, batch_size=8, verify_crc=False)
-    assert [number for batch in dataset for number in batch["id"].tolist()] == [*range(COUNT)]
-    with pytest.raises(tio.CorruptRecordError):
-        list(open_dataset(path, SCHEMA, batch_size=8))
-
-
-def test_split_and_select(path: Path) -> None:
-    dataset = tio.TFRecordDataset(path, split="[50%:]", verify_crc=False)
-    assert list(dataset) == RECORDS[COUNT // 2 :]
-    assert list(dataset.select([1, 3])) == [RECORDS[COUNT // 2 + n] for n in (1, 3)]
-
-
-@pytest.mark.parametrize("writer", WRITERS)
-def test_a_pipe(tmp_path: Path, writer: str) -> None:
-    stream = b"".join(map(WRITERS[writer], RECORDS))
+def test_a_pipe(tmp_path: Path) -> None:
+    stream = b"".join(map(WRITERS["zero"], RECORDS))
     with feeding(tmp_path / "pipe", [stream]) as pipe:
         assert list(tio.TFRecordStream(pipe, verify_crc=False)) == RECORDS
+    wrong = pytest.raises(tio.CorruptRecordError, match="this looks like text")
+    with feeding(tmp_path / "text", [b"id,name\n" * 100]) as pipe, wrong:
+        list(tio.TFRecordStream(pipe, verify_crc=False))
 
 
 @pytest.mark.parametrize("name", ["zero", "swapped"])
@@ -178,10 +175,3 @@ def test_files_of_other_formats_are_still_recognized(
         with pytest.raises(errors, match=reason) as raised:
             read(path, verify_crc=False)
         assert (raised.value.path, raised.value.record) == (str(path), 0)
-
-
-def test_text_from_a_pipe_is_still_recognized(tmp_path: Path) -> None:
-    with feeding(tmp_path / "pipe", [b"id,name\n" * 100]) as pipe:
-        stream = tio.TFRecordStream(pipe, verify_crc=False)
-        with pytest.raises(tio.CorruptRecordError, match="this looks like text"):
-            list(stream)

@@ -119,187 +119,142 @@ class TestHits:
             assert make(paths).where(Counted(number), cache_key=key).num_records == number
         assert evaluated()[0] == 0
 
-    def test_no_record_is_chosen_or_all_are(self, paths: list[str], evaluated: Any) -> None:
-        for below in (0, COUNT):
-            for _ in range(2):
-                part = make(paths).where(Counted(below), cache_key=str(below))
-                assert part.num_records == below
-        empty = ["where() chose none of 100 records"] * 2
-        assert evaluated() == (2 * COUNT, empty)
+
+def few(paths: Any, below: int = 30, **options: Any) -> tio.TFRecordDataset:
+    features = options.pop("features", None)
+    return make(paths, **options).where(Counted(below), cache_key="few", features=features)
 
 
-class TestMisses:
-    """Each way in which a result does not fit: it is made again, and a line says why."""
-
-    def check(self, evaluated: Any, again: Callable[[], Any], reason: str, count: int) -> None:
-        evaluated()
-        again()
-        assert evaluated() == (count, [AGAIN + reason])
-        again()
-        assert evaluated() == (0, [])
-
-    def test_the_records_to_choose_from(self, paths: list[str], evaluated: Any) -> None:
-        make(paths).where(Counted(30), cache_key="few")
-        self.check(
-            evaluated,
-            lambda: make(paths, split="[:50%]").where(Counted(30), cache_key="few"),
-            f"the records to choose from{CHANGED}",
-            50,
-        )
-        # As many records, but others.
-        self.check(
-            evaluated,
-            lambda: make(paths, split="[50%:]").where(Counted(90), cache_key="few"),
-            f"the records to choose from{CHANGED}",
-            50,
-        )
-
-    def test_the_schema(self, paths: list[str], evaluated: Any) -> None:
-        make(paths).where(Counted(30), cache_key="few")
-        other = {**SCHEMA, "name": tio.VarLenFeature("string")}
-        changes: list[Callable[[], Any]] = [
-            lambda: make(paths, schema=other).where(Counted(30), cache_key="few"),
-            lambda: make(paths).where(Counted(30), cache_key="few", features=["id"]),
-            lambda: make(paths, verify_crc=False).where(Counted(30), cache_key="few"),
-        ]
-        for change in changes:
-            self.check(evaluated, change, f"the schema{CHANGED}", COUNT)
-
-    def test_the_content_of_a_file(self, paths: list[str], evaluated: Any) -> None:
-        make(paths).where(Counted(30), cache_key="few")
-        write_tfrecord(Path(paths[1]), [record(number) for number in range(40)])
-        self.check(
-            evaluated,
-            lambda: make(paths).where(Counted(30), cache_key="few"),
-            f"the files{CHANGED}",
-            COUNT,
-        )
-        assert make(paths).where(Counted(30), cache_key="few").num_records == 60
-
-    def test_the_time_of_a_file(self, paths: list[str], evaluated: Any) -> None:
-        """Fingerprints of files do not cover their middle."""
-        make(paths).where(Counted(30), cache_key="few")
-        os.utime(paths[0], ns=(1, 1))
-        self.check(
-            evaluated,
-            lambda: make(paths).where(Counted(30), cache_key="few"),
-            f"the files{CHANGED}",
-            COUNT,
-        )
-
-    def test_other_files(self, paths: list[str], evaluated: Any) -> None:
-        make(paths).where(Counted(30), cache_key="few")
-        self.check(
-            evaluated,
-            lambda: make(paths[:1]).where(Counted(30), cache_key="few"),
-            f"the files and the records to choose from{CHANGED}",
-            60,
-        )
-
-    def test_records_that_were_skipped(self, tmp_path: Path, evaluated: Any) -> None:
-        path = write_tfrecord(tmp_path / "bad", [record(0), b"\xff", record(2)])
-        skipping = make(path, on_error="skip")
-        for _ in range(2):
-            assert skipping.where(Counted(30), cache_key="few").num_records == 2
-        assert skipping.skipped == 1
-        assert evaluated()[0] == 2
-        with pytest.raises(tio.DecodeError):
-            make(path).where(Counted(30), cache_key="few")
-        [reason] = evaluated()[1]
-        assert reason.startswith(f"{AGAIN}the cached result leaves out 1 record with errors")
+OTHER_SCHEMA = {**SCHEMA, "name": tio.VarLenFeature("string")}
 
 
-class TestDamage:
-    def replace(self, cache: Path, change: Callable[[bytes], bytes]) -> Path:
-        [entry] = entries(cache)
-        entry.write_bytes(change(entry.read_bytes()))
-        return entry
-
-    @pytest.mark.parametrize(
-        "change",
-        [
-            lambda _: b"",
-            lambda data: data[:-1],
-            lambda data: data + b"\0",
-            lambda data: b"x" + data[1:],
-            lambda data: data[:9] + bytes([data[9] ^ 1]) + data[10:],
-            lambda data: data[:-20] + bytes([data[-20] ^ 1]) + data[-19:],
-            lambda data: data[:-1] + bytes([data[-1] ^ 1]),
-            lambda data: data[:56] + struct.pack("<Q", 2**63) + data[64:],
-            lambda data: data[:56] + struct.pack("<Q", 99) + data[64:],
-            lambda data: data[:56] + struct.pack("<Q", 1000) + data[64:] + bytes(112),
-        ],
-    )
-    def test_a_damaged_entry_is_made_again(
-        self, paths: list[str], cache: Path, evaluated: Any, change: Any
-    ) -> None:
-        make(paths).where(Counted(30), cache_key="few")
-        evaluated()
-        entry = self.replace(cache, change)
-        assert ids_of(make(paths).where(Counted(30), cache_key="few")) == list(range(30))
-        assert evaluated() == (COUNT, [f"{AGAIN}the cached result is damaged ({entry})"])
-        assert ids_of(make(paths).where(Counted(30), cache_key="few")) == list(range(30))
-        assert evaluated() == (0, [])
-
-    def test_an_entry_that_is_no_file(self, paths: list[str], cache: Path, evaluated: Any) -> None:
-        make(paths).where(Counted(30), cache_key="few")
-        [entry] = entries(cache)
-        entry.unlink()
-        entry.mkdir()
-        evaluated()
-        assert make(paths).where(Counted(30), cache_key="few").num_records == 30
-        number, [reason, unsaved] = evaluated()
-        assert number == COUNT
-        assert reason.startswith(f"{AGAIN}the cached result cannot be read (")
-        assert unsaved.startswith("the result of a predicate cannot be cached: ")
-
-    @pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
-    def test_an_error_leaves_nothing(
-        self, paths: list[str], cache: Path, error: type[BaseException]
-    ) -> None:
-        def fail(batch: Any) -> Any:
-            if int(batch["id"][-1]) == COUNT - 1:
-                raise error
-            return batch["id"] < 3
-
-        with pytest.raises(error):
-            make(paths).where(fail, cache_key="few")
-        assert entries(cache) == []
-        with pytest.raises(TypeError):
-            make(paths).where(lambda batch: batch["id"], cache_key="few")
-        assert entries(cache) == []
-
-    def test_a_folder_that_cannot_be_written(
-        self, paths: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, evaluated: Any
-    ) -> None:
-        (tmp_path / "file").touch()
-        monkeypatch.setenv("TORCHREC_IO_CACHE", str(tmp_path / "file" / "cache"))
-        for _ in range(2):
-            assert make(paths).where(Counted(30), cache_key="few").num_records == 30
-            number, messages = evaluated()
-            assert number == COUNT
-            assert messages[-1].startswith("the result of a predicate cannot be cached: ")
+@pytest.mark.parametrize(
+    ("options", "changed", "count"),
+    [
+        ({"split": "[:50%]"}, "the records to choose from", 50),
+        ({"schema": OTHER_SCHEMA}, "the schema", COUNT),
+        ({"features": ["id"]}, "the schema", COUNT),
+        ({"verify_crc": False}, "the schema", COUNT),
+    ],
+)
+def test_other_options_need_another_pass(
+    paths: list[str], evaluated: Any, options: dict[str, Any], changed: str, count: int
+) -> None:
+    few(paths)
+    evaluated()
+    for expected in ((count, [f"{AGAIN}{changed}{CHANGED}"]), (0, [])):
+        few(paths, **options)
+        assert evaluated() == expected
 
 
-class Noted:
-    """A predicate that notes each pass in a file."""
+def test_other_files_need_another_pass(paths: list[str], evaluated: Any) -> None:
+    few(paths)
+    evaluated()
+    few(paths[:1])
+    assert evaluated() == (60, [f"{AGAIN}the files and the records to choose from{CHANGED}"])
+    few(paths[1:], 90)  # as many records as in the next line, but others
+    evaluated()
+    changes: list[Callable[[], Any]] = [
+        lambda: write_tfrecord(Path(paths[1]), [record(number) for number in range(40)]),
+        lambda: os.utime(paths[1], ns=(1, 1)),  # fingerprints do not cover the middle of a file
+    ]
+    for change in changes:
+        change()
+        for expected in ((40, [f"{AGAIN}the files{CHANGED}"]), (0, [])):
+            assert few(paths[1:], 90).num_records == 40
+            assert evaluated() == expected
 
-    def __init__(self, log: Path) -> None:
-        self.log = str(log)
 
-    def __call__(self, batch: Any) -> Any:
-        if 0 in batch["id"]:
-            with open(self.log, "a") as file:
-                file.write("pass\n")
-        return batch["id"] % 3 == 0
+def test_records_that_were_skipped(tmp_path: Path, evaluated: Any) -> None:
+    path = write_tfrecord(tmp_path / "bad", [record(0), b"\xff", record(2)])
+    skipping = make(path, on_error="skip")
+    for _ in range(2):
+        assert skipping.where(Counted(30), cache_key="few").num_records == 2
+    assert skipping.skipped == 1
+    assert evaluated()[0] == 2
+    with pytest.raises(tio.DecodeError):
+        make(path).where(Counted(30), cache_key="few")
+    [reason] = evaluated()[1]
+    assert reason.startswith(f"{AGAIN}the cached result leaves out 1 record with errors")
+
+
+def flipped(data: bytes, at: int) -> bytes:
+    changed = bytearray(data)
+    changed[at] ^= 1
+    return bytes(changed)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda _: b"",
+        lambda data: data[:-1],
+        lambda data: data + b"\0",
+        lambda data: flipped(data, 0),
+        lambda data: flipped(data, 9),
+        lambda data: flipped(data, -20),
+        lambda data: data[:56] + struct.pack("<Q", 2**63) + data[64:],
+        lambda data: data[:56] + struct.pack("<Q", 1000) + data[64:] + bytes(112),
+    ],
+)
+def test_a_damaged_entry_is_made_again(
+    paths: list[str], cache: Path, evaluated: Any, change: Any
+) -> None:
+    few(paths)
+    evaluated()
+    [entry] = entries(cache)
+    entry.write_bytes(change(entry.read_bytes()))
+    for expected in ((COUNT, [f"{AGAIN}the cached result is damaged ({entry})"]), (0, [])):
+        assert ids_of(few(paths)) == list(range(30))
+        assert evaluated() == expected
+
+
+def test_an_entry_that_is_no_file(paths: list[str], cache: Path, evaluated: Any) -> None:
+    few(paths)
+    [entry] = entries(cache)
+    entry.unlink()
+    entry.mkdir()
+    evaluated()
+    assert few(paths).num_records == 30
+    number, [reason, unsaved] = evaluated()
+    assert number == COUNT
+    assert reason.startswith(f"{AGAIN}the cached result cannot be read (")
+    assert unsaved.startswith("the result of a predicate cannot be cached: ")
+
+
+def test_a_folder_that_cannot_be_written(
+    paths: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, evaluated: Any
+) -> None:
+    monkeypatch.setenv("TORCHREC_IO_CACHE", str(tmp_path / "file" / "cache"))
+    (tmp_path / "file").touch()
+    assert few(paths).num_records == 30
+    assert evaluated()[1][-1].startswith("the result of a predicate cannot be cached: ")
+
+
+def test_an_error_leaves_nothing(paths: list[str], cache: Path) -> None:
+    def interrupt(_: Any) -> Any:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        make(paths).where(interrupt, cache_key="few")
+    with pytest.raises(TypeError):
+        make(paths).where(lambda batch: batch["id"], cache_key="few")
+    assert entries(cache) == []
 
 
 def choose(paths: list[str], cache: str, log: Path, barrier: Any, results: Any) -> None:
     os.environ["TORCHREC_IO_CACHE"] = cache  # the fork server may have that of another test
     torch.set_num_threads(1)
     dataset = make(paths, rank=0, world_size=1)
+
+    def note_pass(batch: Any) -> Any:
+        if 0 in batch["id"]:
+            with log.open("a") as file:
+                file.write("pass\n")
+        return batch["id"] % 3 == 0
+
     barrier.wait()
-    results.put(ids_of(dataset.where(Noted(log), cache_key="few")))
+    results.put(ids_of(dataset.where(note_pass, cache_key="few")))
 
 
 def test_processes_at_the_same_time(paths: list[str], cache: Path, tmp_path: Path) -> None:

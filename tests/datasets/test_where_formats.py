@@ -107,12 +107,10 @@ class TestSteps:
         numbers = [STEPS.index(number) for number in kept]
         assert sorted(step_ids(steps_of(paths).select(numbers))) == sorted(kept)
 
-    def test_windows(self, paths: list[str]) -> None:
+    def test_windows_and_episodes(self, paths: list[str]) -> None:
         part = steps_of(paths, 2).where(lambda batch: batch["steps/id"][:, 0] % 2 == 0)
         assert step_ids(part) == [0, 1, 2000, 2001, 3000, 3001, 3002, 3003]
         assert step_ids(steps_of(paths, 2).take(2)) == [0, 1, 1, 2]
-
-    def test_features_outside_of_the_group(self, paths: list[str]) -> None:
         part = steps_of(paths).where(lambda batch: batch["episode"] == 2, features=["episode"])
         assert step_ids(part) == [2000, 2001]
 

@@ -95,18 +95,6 @@ def test_raw_arrays_and_serialized_tensors(tmp_path: Path) -> None:
         assert sample["x"].reshape(1, 2).tolist() == values.tolist()
 
 
-def test_file_with_a_wrong_size(tmp_path: Path) -> None:
-    (tmp_path / "x").write_bytes(b"12345")
-    dataset = tio.WholeFileDataset(tmp_path, {"x": tio.RawFeature("uint8", [4])})
-    with pytest.raises(tio.DecodeError) as caught:
-        list(dataset)
-    error = caught.value
-    # An offset in the Example that contains the file would be meaningless.
-    assert "5" in error.reason
-    assert "at byte" not in error.reason
-    assert (error.path, error.offset, error.feature) == (f"{tmp_path}/x", 0, "x")
-
-
 @pytest.mark.parametrize(
     ("schema", "reason"),
     [
@@ -131,16 +119,3 @@ def test_a_removed_file(tmp_path: Path) -> None:
         list(dataset)
     with pytest.raises(FileNotFoundError, match="holds no file"):
         tio.WholeFileDataset(tmp_path)
-
-
-def test_a_split_does_not_depend_on_the_order_of_files_of_one_name(tmp_path: Path) -> None:
-    for number in range(20):
-        (tmp_path / f"{number:02}").mkdir()
-        (tmp_path / f"{number:02}" / "x").write_bytes(b"%02d" % number)
-    paths = [*tmp_path.glob("*/x")]
-    left, right = (
-        [sorted(part) for part in tio.WholeFileDataset(order).split(0.5, 0.5)]
-        for order in (sorted(paths), sorted(paths, reverse=True))
-    )
-    assert left == right
-    assert sorted(left[0] + left[1]) == [b"%02d" % number for number in range(20)]

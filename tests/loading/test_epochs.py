@@ -1,4 +1,4 @@
-"""Epochs of loaders advance by what the loop took, however far workers and copies are ahead."""
+"""Epochs advance by what the loop took, however far workers and copies are ahead."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from torch.utils.data import DistributedSampler, get_worker_info
+from torch.utils.data import DataLoader, DistributedSampler, get_worker_info
 from torchdata.stateful_dataloader import StatefulDataLoader
 
 import torchrec_io as tio
@@ -36,63 +36,81 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> str:
     return write_numbers(tmp_path_factory.mktemp("epochs"))
 
 
-OPTIONS: dict[str, dict[str, Any]] = {
+KINDS: dict[str, dict[str, Any]] = {
     "batches": {},
     "samples": {"batch_size": None},
     "skip": {"on_error": "skip"},
+    "epochs": {"epochs": 3},
 }
+# The loaders of torch and torchdata, whose workers run ahead of the loop.
+PLAIN: dict[str, Any] = {"DataLoader": DataLoader, "StatefulDataLoader": StatefulDataLoader}
+KEPT: dict[str, Any] = {"persistent_workers": True}
+SENT: dict[str, Any] = {"multiprocessing_context": "forkserver"}
 
 
-def loader_of(path: str, kind: str, workers: int, **options: Any) -> Any:
-    return tio.make_loader(open_numbers(path, **OPTIONS[kind]), num_workers=workers, **options)
+def loader_of(path: str, kind: str, name: str, workers: int, **options: Any) -> Any:
+    """Return a dataset, or a loader of it."""
+    dataset = open_numbers(path, **KINDS[kind])
+    if name == "dataset":
+        return dataset
+    if name == "make_loader":
+        return tio.make_loader(dataset, num_workers=workers, **options)
+    if workers:
+        options["prefetch_factor"] = 1
+    return PLAIN[name](dataset, batch_size=None, num_workers=workers, **options)
 
 
-def counts_of(seed: int, most: int, times: int = TIMES) -> list[int | None]:
-    rng = random.Random(seed)
-    return [most, *(rng.choice([None, *range(most + 1)]) for _ in range(times))]
+LOADERS: list[Any] = [("dataset", 0), ("make_loader", 0), ("make_loader", 2)]
+CASES: list[Any] = [
+    *((kind, *loader, {}) for loader in LOADERS for kind in KINDS),
+    *(("batches", name, 0, {}) for name in PLAIN),
+    *(("batches", name, 2, options) for name in PLAIN for options in ({}, KEPT, SENT)),
+    ("batches", "make_loader", 2, SENT),
+]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("workers", [0, 2])
-@pytest.mark.parametrize("kind", OPTIONS)
-def test_an_epoch_ends_with_its_last_item(path: str, kind: str, workers: int) -> None:
-    expected = items_of_epochs(loader_of(path, kind, workers))
-    counts = counts_of(workers, len(expected[0]))
-    assert follow(loader_of(path, kind, workers), expected, counts) > 1
+@pytest.mark.parametrize(("kind", "name", "workers", "options"), CASES)
+def test_an_epoch_ends_with_its_last_item(
+    path: str, kind: str, name: str, workers: int, options: dict[str, Any]
+) -> None:
+    expected = items_of_epochs(loader_of(path, kind, name if kind == "samples" else "dataset", 2))
+    most = len(expected[0])
+    # Workers that are ahead of a loop may have reached the end of their epoch before it.
+    reached = most - 3 if name in PLAIN and workers else most
+    rng = random.Random(workers)
+    # Workers that are not persistent start in each of these rounds, which takes far longer.
+    times = TIMES if options == KEPT or not workers else TIMES // 4
+    counts = [None, reached, *(rng.choice([None, *range(reached + 1)]) for _ in range(times))]
+    step = 3 if kind == "epochs" else 1
+    assert follow(loader_of(path, kind, name, workers, **options), expected, counts, step) > step
 
 
 @pytest.mark.parametrize("workers", [0, 2])
 def test_iterators_that_are_kept(path: str, workers: int) -> None:
     """What the loop took counts, although the iterator is still there."""
-    expected = items_of_epochs(loader_of(path, "batches", 0))
-    loader = loader_of(path, "batches", workers)
+    expected = items_of_epochs(open_numbers(path))
+    loader = loader_of(path, "batches", "make_loader", workers)
+    rng = random.Random(3)
     epoch = 0
-    for count in counts_of(3, BATCHES):
+    for _ in range(TIMES):
         iterator = iter(loader)
-        found = [next(iterator) for _ in range(BATCHES if count is None else count)]
-        assert found == expected[epoch][:count]
-        epoch += len(found) == BATCHES
+        count = rng.choice([BATCHES, *range(BATCHES + 1)])
+        assert [next(iterator) for _ in range(count)] == expected[epoch][:count]
+        epoch += count == BATCHES
         pause()
     assert epoch > 1
 
 
-@pytest.mark.parametrize("workers", [0, 2])
-def test_several_epochs_in_an_iteration(path: str, workers: int) -> None:
-    expected = items_of_epochs(open_numbers(path, epochs=3))
-    loader = tio.make_loader(open_numbers(path, epochs=3), num_workers=workers)
-    counts = [None, 3 * BATCHES, 2 * BATCHES, BATCHES, 3 * BATCHES - 1, None, 1, None]
-    assert follow(loader, expected, counts, step=3) == 12
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("workers", [0, 2])
-@pytest.mark.parametrize("kind", OPTIONS)
-def test_set_epoch_in_a_loop_comes_next(path: str, kind: str, workers: int) -> None:
-    expected = items_of_epochs(loader_of(path, kind, workers))
-    loader = loader_of(path, kind, workers)
+@pytest.mark.parametrize(("name", "workers"), LOADERS)
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "epochs"])
+def test_set_epoch_in_a_loop_comes_next(path: str, kind: str, name: str, workers: int) -> None:
+    expected = items_of_epochs(loader_of(path, kind, name, workers), count=7)
+    loader = loader_of(path, kind, name, workers)
     most = len(expected[0])
     for at in (1, most - 1, most):
-        for chosen in (0, 5):
+        for chosen in (0, 1, 5):
             for number, _ in enumerate(loader, 1):
                 if number == at:
                     loader.set_epoch(chosen)
@@ -101,19 +119,22 @@ def test_set_epoch_in_a_loop_comes_next(path: str, kind: str, workers: int) -> N
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("workers", [0, 2])
-@pytest.mark.parametrize("kind", OPTIONS)
-def test_a_state_at_the_end_resumes_with_the_next_epoch(path: str, kind: str, workers: int) -> None:
-    expected = items_of_epochs(loader_of(path, kind, workers), count=3)
+@pytest.mark.parametrize(("name", "workers"), LOADERS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_state_at_the_end_resumes_with_the_next_epoch(
+    path: str, kind: str, name: str, workers: int
+) -> None:
+    step = 3 if kind == "epochs" else 1
+    expected = items_of_epochs(loader_of(path, kind, name, workers), count=2 * step + 1)[::step]
     for count in (None, len(expected[0])):
-        loader = loader_of(path, kind, workers)
+        loader = loader_of(path, kind, name, workers)
         take(loader, count)
         state = through_json(loader.state_dict())
-        for other in (loader_of(path, kind, workers), loader):
+        for other in (loader_of(path, kind, name, workers), loader):
             other.load_state_dict(state)
             assert list(other) == expected[1]
             assert list(other) == expected[2]
-        check_nothing_is_left(lambda: loader_of(path, kind, workers), state, expected[1])
+        check_nothing_is_left(lambda: loader_of(path, kind, name, workers), state, expected[1])
 
 
 @pytest.mark.parametrize("workers", [0, 2])
@@ -126,10 +147,10 @@ def test_a_sampler_is_told_the_next_epoch(path: str, workers: int) -> None:
         )
         return loader, sampler
 
-    expected = items_of_epochs(opened()[0], count=40)
+    expected = items_of_epochs(opened()[0], count=5)
     loader, sampler = opened()
-    epoch = follow(loader, expected, counts_of(5, BATCHES))
-    assert sampler.epoch == epoch > 1
+    epoch = follow(loader, expected, [BATCHES, 1, None, BATCHES - 1, BATCHES, 0])
+    assert sampler.epoch == epoch == 3
     for batches in (2, BATCHES):
         take(loader, batches)
         state = through_json(loader.state_dict())
@@ -137,6 +158,9 @@ def test_a_sampler_is_told_the_next_epoch(path: str, workers: int) -> None:
         other.load_state_dict(state)
         rest = expected[epoch][batches:] or expected[epoch + 1]
         assert list(other) == rest
+        other.load_state_dict(state)
+        other.set_epoch(2)  # another epoch has no position
+        assert list(other) == expected[2]
     for number, _ in enumerate(other):
         if number == 1:
             other.set_epoch(3)
@@ -153,10 +177,10 @@ class LateWorker(tio.TFRecordDataset):
         return super().__iter__()
 
 
-@pytest.mark.parametrize("kind", OPTIONS)
+@pytest.mark.parametrize("kind", ["batches", "samples", "skip"])
 def test_a_worker_that_starts_late_has_the_epoch_of_the_loop(path: str, kind: str) -> None:
-    expected = items_of_epochs(loader_of(path, kind, 2), count=7)
-    options: dict[str, Any] = {"batch_size": 2, "shuffle": True, **OPTIONS[kind]}
+    expected = items_of_epochs(loader_of(path, kind, "make_loader", 2), count=7)
+    options: dict[str, Any] = {"batch_size": 2, "shuffle": True, **KINDS[kind]}
     loader = tio.make_loader(LateWorker(path, slow_int, **options), num_workers=2)
     found: list[Any] = []
     for item in loader:
@@ -167,48 +191,11 @@ def test_a_worker_that_starts_late_has_the_epoch_of_the_loop(path: str, kind: st
     assert list(loader) == expected[5]
 
 
-# ---- StatefulDataLoader ----
-
-
-def stateful(path: str, workers: int, **options: Any) -> Any:
-    return StatefulDataLoader(open_numbers(path), batch_size=None, num_workers=workers, **options)
-
-
-def test_stateful_without_workers(path: str) -> None:
-    expected = items_of_epochs(open_numbers(path))
-    assert follow(stateful(path, 0), expected, counts_of(6, BATCHES)) > 1
-
-
-# Workers that are not persistent start in each of these rounds, which takes far longer.
-@pytest.mark.slow
-@pytest.mark.parametrize(("persistent", "times"), [(False, TIMES // 3), (True, TIMES)])
-def test_stateful_with_workers(path: str, times: int, *, persistent: bool) -> None:
-    """Only its workers know the end: they run ahead as with a DataLoader."""
-    expected = items_of_epochs(open_numbers(path))
-    loader = stateful(path, 2, prefetch_factor=1, persistent_workers=persistent)
-    rng = random.Random(8)
-    counts = [
-        None,
-        *(rng.choice([None, *range(BATCHES - 2)]) for _ in range(times)),
-    ]
-    assert follow(loader, expected, counts) > 1
-
-
-@pytest.mark.slow
-def test_workers_that_receive_the_dataset(path: str) -> None:
-    expected = items_of_epochs(open_numbers(path))
-    for loader in (
-        stateful(path, 2, prefetch_factor=1, multiprocessing_context="forkserver"),
-        loader_of(path, "batches", 2, multiprocessing_context="forkserver"),
-    ):
-        assert follow(loader, expected, [None, 1, None, 0, None]) == 3
-
-
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("asked", [False, True])
 def test_states_of_a_stateful_loader_at_the_end(path: str, workers: int, *, asked: bool) -> None:
     expected = items_of_epochs(open_numbers(path), count=3)
-    loader = stateful(path, workers)
+    loader = loader_of(path, "batches", "StatefulDataLoader", workers)
     iterator = iter(loader)
     for _ in range(BATCHES):
         next(iterator)
@@ -216,17 +203,17 @@ def test_states_of_a_stateful_loader_at_the_end(path: str, workers: int, *, aske
     if asked:
         assert next(iterator, None) is None
     state = through_json(loader.state_dict())
-    other = stateful(path, workers)
-    other.load_state_dict(state)
-    assert list(other) == expected[1]
-    assert list(other) == expected[2]
-    other = stateful(path, workers)
-    other.load_state_dict(state)
+
+    def resumed(epoch: int | None = None) -> Any:
+        other = loader_of(path, "batches", "StatefulDataLoader", workers)
+        other.load_state_dict(state)
+        if epoch is not None:
+            other.dataset.set_epoch(epoch)
+        return other
+
+    other = resumed()
+    assert [list(other), list(other)] == expected[1:]
     if not asked:  # after the end, torchdata starts another iteration
-        other.dataset.set_epoch(0)
-        assert list(other) == []  # nothing is left of what was set
-    assert list(other) == expected[1]
-    other = stateful(path, workers)
-    other.load_state_dict(state)
-    other.dataset.set_epoch(1)
-    assert list(other) == expected[1]
+        other = resumed(0)
+        assert [list(other), list(other)] == [[], expected[1]]  # nothing is left of what was set
+    assert list(resumed(1)) == expected[1]

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import torch
 from torch.utils.data import DataLoader, Subset, get_worker_info
+from torchdata.stateful_dataloader import StatefulDataLoader
 
 import torchrec_io as tio
 from tests.conftest import ROOT
@@ -38,47 +39,24 @@ def large(batch: Any) -> Any:
     return {"id": batch["id"], "zeros": torch.zeros(1 << 22)}
 
 
-def make(dataset: Any, *, is_plain: bool, **options: Any) -> Any:
-    if is_plain:
-        return DataLoader(dataset, batch_size=None, num_workers=2, **options)
+def plain(dataset: Any, **options: Any) -> Any:
+    return DataLoader(dataset, batch_size=None, num_workers=2, **options)
+
+
+def made(dataset: Any, **options: Any) -> Any:
     return tio.make_loader(dataset, num_workers=2, **options)
 
 
-@pytest.mark.parametrize(
-    ("transform", "start", "is_plain"),
-    [
-        (with_lock, "fork", True),
-        (with_lock, "forkserver", False),
-        (with_grad, "fork", False),
-        (with_grad, "forkserver", True),
-    ],
-)
-def test_a_result_that_cannot_be_pickled(
-    dataset: tio.TFRecordDataset, transform: Any, start: str, is_plain: bool
-) -> None:
-    loader = make(
-        dataset.replace(transform=transform), is_plain=is_plain, multiprocessing_context=start
-    )
-    reason = "cannot pickle '_thread.lock'" if transform is with_lock else "requires_grad"
-    seen = 0
-    with pytest.raises(tio.TransformError, match=rf"item 62 of this .*worker process.*{reason}"):
-        for _ in loader:
-            seen += 1
-    assert seen == 62
-
-
-def test_what_a_collate_fn_returns(dataset: tio.TFRecordDataset) -> None:
-    numbers = tio.TFRecordMapDataset(dataset.paths, SCHEMA)
-    for loader in (
-        tio.make_loader(dataset, num_workers=2, collate_fn=with_lock),
-        tio.make_loader(numbers, batch_size=BATCH, num_workers=2, collate_fn=list_with_lock),
-    ):
-        with pytest.raises(tio.TransformError, match="item 62 of this iteration cannot be sent"):
-            list(loader)
+def stateful(dataset: Any) -> Any:
+    return StatefulDataLoader(dataset, batch_size=None, num_workers=2)
 
 
 def sample_with_lock(sample: Any) -> Any:
     return threading.Lock() if sample["id"] == 500 else sample["id"]
+
+
+def list_with_lock(samples: Any) -> Any:
+    return [sample_with_lock(sample) for sample in samples]
 
 
 class Unpicklable:
@@ -92,54 +70,61 @@ def sample_with_index_error(sample: Any) -> Any:
     return Unpicklable() if sample["id"] == 500 else sample["id"]
 
 
+SENT: dict[str, Any] = {"multiprocessing_context": "forkserver"}
+
+
 @pytest.mark.filterwarnings("ignore:'set_vital' is deprecated")  # of torchdata
 @pytest.mark.parametrize(
-    ("transform", "with_key", "is_plain"),
+    ("kind", "transform", "load", "options"),
     [
-        (sample_with_lock, False, False),
-        (sample_with_lock, True, True),
-        (sample_with_index_error, False, True),
-        (sample_with_index_error, True, False),
+        (tio.TFRecordDataset, with_lock, plain, {}),
+        (tio.TFRecordDataset, with_lock, made, SENT),
+        (tio.TFRecordDataset, with_grad, plain, SENT),
+        (tio.TFRecordDataset, with_grad, made, {}),
+        (tio.TFRecordDataset, with_lock, stateful, {}),
+        (tio.TFRecordDataset, None, made, {"collate_fn": with_lock}),
+        (tio.TFRecordStream, with_lock, made, {}),
     ],
 )
-def test_samples(
-    dataset: tio.TFRecordDataset, transform: Any, with_key: bool, is_plain: bool
+def test_batches_that_cannot_be_pickled(
+    dataset: tio.TFRecordDataset, kind: Any, transform: Any, load: Any, options: Any
 ) -> None:
-    """Without is_plain, these are of a StatefulDataLoader, whose messages have another shape."""
-    samples = tio.TFRecordDataset(dataset.paths, SCHEMA, transform=transform, with_key=with_key)
-    with pytest.raises(tio.TransformError, match="cannot be sent from a worker process"):
-        list(make(samples, is_plain=is_plain))
+    loader = load(kind(dataset.paths, SCHEMA, batch_size=BATCH, transform=transform), **options)
+    reason = "requires_grad" if transform is with_grad else "cannot pickle '_thread.lock'"
+    seen = 0
+    with pytest.raises(tio.TransformError, match=rf"of this .*worker process.*{reason}") as raised:
+        for _ in loader:
+            seen += 1
+    if kind is tio.TFRecordDataset:
+        assert "item 62 of this iteration" in str(raised.value)
+        assert seen == 62
 
 
 @pytest.mark.filterwarnings("ignore:'set_vital' is deprecated")  # of torchdata
-def test_loaders_of_torchdata(dataset: tio.TFRecordDataset) -> None:
-    stateful = pytest.importorskip("torchdata.stateful_dataloader").StatefulDataLoader
-    given = dataset.replace(transform=with_lock)
-    stream = tio.TFRecordStream(dataset.paths, SCHEMA, batch_size=BATCH, transform=with_lock)
-    for loader in (
-        stateful(given, batch_size=None, num_workers=2),
-        tio.make_loader(given.replace(on_error="skip"), num_workers=2),
-        tio.make_loader(stream, num_workers=1),
-    ):
-        with pytest.raises(tio.TransformError, match="item 62 of this iteration"):
-            list(loader)
+@pytest.mark.parametrize(
+    ("kind", "transform", "load", "options"),
+    [
+        (tio.TFRecordDataset, sample_with_lock, plain, {}),
+        (tio.TFRecordDataset, sample_with_index_error, plain, {}),
+        # That of a StatefulDataLoader, whose messages have another shape.
+        (tio.TFRecordDataset, sample_with_index_error, made, {}),
+        (tio.TFRecordMapDataset, sample_with_lock, plain, {"timeout": 20}),
+        (tio.TFRecordMapDataset, None, made, {"batch_size": BATCH, "collate_fn": list_with_lock}),
+    ],
+)
+def test_samples_that_cannot_be_pickled(
+    dataset: tio.TFRecordDataset, kind: Any, transform: Any, load: Any, options: Any
+) -> None:
+    samples = kind(dataset.paths, SCHEMA, transform=transform, with_key=transform is not None)
+    with pytest.raises(tio.TransformError, match="cannot be sent from a worker process"):
+        list(load(samples, **options))
 
 
-@pytest.mark.parametrize(("start", "is_subset"), [("fork", False), ("forkserver", True)])
-def test_map_style_datasets(dataset: tio.TFRecordDataset, start: str, is_subset: bool) -> None:
-    given: Any = tio.TFRecordMapDataset(dataset.paths, SCHEMA, transform=sample_with_lock)
-    given = Subset(given, range(400, COUNT)) if is_subset else given
-    for batch_size in (None, BATCH):
-        loader = DataLoader(
-            given,
-            batch_size=batch_size,
-            num_workers=2,
-            collate_fn=list if batch_size else None,
-            timeout=20,
-            multiprocessing_context=start,
-        )
-        with pytest.raises(tio.TransformError, match="cannot be sent"):
-            list(loader)
+def test_a_part_of_a_map_style_dataset(dataset: tio.TFRecordDataset) -> None:
+    whole = tio.TFRecordMapDataset(dataset.paths, SCHEMA, transform=sample_with_lock)
+    part = Subset(whole, range(400, COUNT))
+    with pytest.raises(tio.TransformError, match="cannot be sent"):
+        list(DataLoader(part, BATCH, num_workers=2, collate_fn=list, timeout=20, **SENT))
 
 
 def test_a_worker_goes_on_after_it(dataset: tio.TFRecordDataset) -> None:
@@ -149,10 +134,6 @@ def test_a_worker_goes_on_after_it(dataset: tio.TFRecordDataset) -> None:
         assert [len(next(items)["id"]) for _ in range(62)] == [BATCH] * 62
         with pytest.raises(tio.TransformError, match="item 62 of this iteration"):
             next(items)
-
-
-def list_with_lock(samples: Any) -> Any:
-    return [threading.Lock() if sample["id"] == 500 else sample["id"] for sample in samples]
 
 
 class Losing(tio.TFRecordDataset):
@@ -175,11 +156,11 @@ _SMALL_SHM = """
 import sys
 import torchrec_io as tio
 from tests.loading import test_lost_items as tests
-is_plain = sys.argv[1] == "True"
+load = getattr(tests, sys.argv[1])
 dataset = tio.TFRecordDataset(sys.argv[2], tests.SCHEMA, batch_size=8)
-assert len(list(tests.make(dataset, is_plain=is_plain))) == 125  # a Batch needs no /dev/shm
+assert len(list(load(dataset))) == 125  # a Batch needs no /dev/shm
 try:
-    list(tests.make(dataset.replace(transform=tests.large), is_plain=is_plain))
+    list(load(dataset.replace(transform=tests.large)))
 except tio.TransformError as error:
     assert "No space left on device" in str(error), error
 else:
@@ -189,12 +170,12 @@ else:
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux has /dev/shm")
-@pytest.mark.parametrize("is_plain", [False, True])
-def test_a_small_shared_memory(dataset: tio.TFRecordDataset, is_plain: bool) -> None:
+@pytest.mark.parametrize("load", [plain, made])
+def test_a_small_shared_memory(dataset: tio.TFRecordDataset, load: Any) -> None:
     mount = 'mount -t tmpfs -o size=20m none /dev/shm && exec "$0" "$@"'
     command = [*new_namespace(), "sh", "-c", mount, sys.executable, "-c", _SMALL_SHM]
     done = subprocess.run(
-        [*command, str(is_plain), *dataset.paths],
+        [*command, load.__name__, *dataset.paths],
         cwd=ROOT,
         check=False,
         capture_output=True,

@@ -48,12 +48,6 @@ def test_what_cannot_be_counted(tmp_path: Path) -> None:
     stream = tio.make_loader(open_records(paths, stream=True, batch_size=10))
     with pytest.raises(TypeError, match="a stream cannot be resumed by a number of batches"):
         stream.resume(epoch=0, batches=1)
-    samples = tio.make_loader(open_records(paths))
-    with pytest.raises(ValueError, match="resume counts batches: the dataset needs a batch_size"):
-        samples.resume(epoch=0, batches=1)
-    batches = tio.make_loader(open_records(paths, batch_size=10))
-    with pytest.raises(ValueError, match="batches must be at most 5"):
-        batches.resume(epoch=0, batches=6)
 
 
 def test_nothing_starts_before_the_first_item(tmp_path: Path) -> None:

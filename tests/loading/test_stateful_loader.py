@@ -18,7 +18,6 @@ from tests.support.states import through_json
 pytestmark = pytest.mark.filterwarnings("ignore:'set_vital' is deprecated:UserWarning")
 
 SIZES = [13, 0, 7, 10]
-FORK = "fork"
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +26,7 @@ def paths(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 
 
 def make(
-    paths: list[str], workers: int, method: str = FORK, persistent: bool = False, **options: Any
+    paths: list[str], workers: int, method: str = "fork", persistent: bool = False, **options: Any
 ) -> tuple[tio.TFRecordDataset, StatefulDataLoader[Any]]:
     dataset = tio.TFRecordDataset(paths, SCHEMA, **{"batch_size": 4, "seed": 5, **options})
     loader: StatefulDataLoader[Any] = StatefulDataLoader(
@@ -40,10 +39,6 @@ def make(
     return dataset, loader
 
 
-def ids_of(items: Any) -> list[Any]:
-    return [item["id"].tolist() for item in items]
-
-
 def train(
     dataset: tio.TFRecordDataset, loader: StatefulDataLoader[Any], epochs: range
 ) -> Iterator[tuple[int, list[int]]]:
@@ -52,19 +47,6 @@ def train(
         dataset.set_epoch(epoch)
         for batch in loader:
             yield epoch, batch["id"].tolist()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("workers", "shuffle"), [(0, 10), (1, True), (3, 10)])
-def test_every_step_of_an_epoch(paths: list[str], workers: int, shuffle: bool | int) -> None:
-    whole = ids_of(make(paths, 0, shuffle=shuffle)[1])
-    for stop in range(len(whole)):
-        _, loader = make(paths, workers, shuffle=shuffle)
-        seen = ids_of(itertools.islice(iter(loader), stop))
-        state = through_json(loader.state_dict())
-        _, other = make(paths, workers, shuffle=shuffle)
-        other.load_state_dict(state)
-        assert seen + ids_of(other) == whole
 
 
 @pytest.mark.slow
@@ -81,67 +63,6 @@ def test_training_loop_of_several_epochs(paths: list[str], workers: int, persist
         loader.load_state_dict(state)
         rest = list(train(dataset, loader, range(seen[-1][0], 3)))
         assert seen + rest == whole
-
-
-@pytest.mark.parametrize(("workers", "persistent"), [(0, False), (2, False), (2, True)])
-def test_set_epoch_replaces_a_state_of_another_epoch(
-    paths: list[str], workers: int, persistent: bool
-) -> None:
-    """After a checkpoint at the end of an epoch, the loop continues with the next epoch."""
-    whole = list(train(*make(paths, 0, shuffle=True), range(3)))
-    per_epoch = len(whole) // 3
-    dataset, loader = make(paths, workers, persistent=persistent, shuffle=True)
-    seen = list(train(dataset, loader, range(2)))
-    finished = through_json(loader.state_dict())
-    dataset.set_epoch(1)
-    at_last = iter(loader)
-    for _ in range(per_epoch):  # the last batch was read, but not the end of the epoch
-        next(at_last)
-    for state in (finished, through_json(loader.state_dict())):
-        other, resumed = make(paths, workers, persistent=persistent, shuffle=True)
-        resumed.load_state_dict(state)
-        assert seen + list(train(other, resumed, range(2, 3))) == whole
-
-
-@pytest.mark.parametrize("workers", [0, 2])
-def test_epochs_within_one_iteration(paths: list[str], workers: int) -> None:
-    whole = ids_of(make(paths, 0, shuffle=True, epochs=3)[1])
-    for stop in (0, 5, 8, 13, 20):
-        _, loader = make(paths, workers, shuffle=True, epochs=3)
-        seen = ids_of(itertools.islice(iter(loader), stop))
-        _, other = make(paths, workers, shuffle=True, epochs=3)
-        other.load_state_dict(through_json(loader.state_dict()))
-        assert sorted(seen + ids_of(other)) == sorted(whole)
-        if workers == 0:
-            assert seen + ids_of(make_again(paths, loader)) == whole
-
-
-def make_again(paths: list[str], loader: StatefulDataLoader[Any]) -> StatefulDataLoader[Any]:
-    _, other = make(paths, 0, shuffle=True, epochs=3)
-    other.load_state_dict(loader.state_dict())
-    return other
-
-
-@pytest.mark.parametrize("workers", [0, 2])
-def test_samples(paths: list[str], workers: int) -> None:
-    def loader_of() -> StatefulDataLoader[Any]:
-        dataset = tio.TFRecordDataset(paths, SCHEMA, shuffle=True)
-        return StatefulDataLoader(
-            dataset,
-            batch_size=3,
-            num_workers=workers,
-            collate_fn=tio.collate,
-            multiprocessing_context=FORK if workers else None,
-        )
-
-    whole = ids_of(loader_of())
-    assert sorted(itertools.chain(*whole)) == list(range(sum(SIZES)))
-    for stop in range(0, len(whole), 3):
-        loader = loader_of()
-        seen = ids_of(itertools.islice(iter(loader), stop))
-        other = loader_of()
-        other.load_state_dict(through_json(loader.state_dict()))
-        assert seen + ids_of(other) == whole
 
 
 def test_state_of_another_order_is_rejected_in_the_worker(paths: list[str]) -> None:

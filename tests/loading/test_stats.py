@@ -14,7 +14,6 @@ import torchrec_io as tio
 from tests.support.datasets import SCHEMA, record, write_files
 from tests.support.images import encoded, noise, write_images
 from tests.support.statistics import check_times, counts_of, expected, frame_bytes, total
-from torchrec_io._loading.loop_stats import describe_bottleneck
 
 SIZES = [13, 0, 7, 10]
 COUNT = sum(SIZES)
@@ -45,27 +44,6 @@ def test_counts(paths: list[str], workers: int, start: str | None, batch_size: i
     assert sum(stats.waiting_for_data for stats in found) > 0
     assert sum(stats.parsing for stats in found) > 0
     assert counts_of(dataset.stats()) == expected(2 * COUNT, 2 * STORED, 2 * batches)
-
-
-def test_batches_of_the_loop(paths: list[str]) -> None:
-    loader = tio.make_loader(tio.TFRecordDataset(paths, SCHEMA), batch_size=4)
-    for number, _ in enumerate(loader):
-        stats = loader.stats()
-        assert (stats.batches, stats.records) == (1, 4 if number < 7 else 2)
-
-
-def test_a_loop_that_is_left_early(paths: list[str]) -> None:
-    loader = tio.make_loader(tio.TFRecordDataset(paths, SCHEMA, batch_size=4), num_workers=2)
-    for _, _ in zip(range(2), loader, strict=False):
-        pass
-    early = loader.stats()
-    assert 8 <= early.records <= COUNT
-    list(loader)
-    later = loader.stats()
-    # The workers went on with the first loop until the second one began.
-    assert later.records >= COUNT
-    list(loader)
-    assert counts_of(loader.stats()) == expected(COUNT, STORED, 8)
 
 
 def test_loaders_count_from_their_start(paths: list[str]) -> None:
@@ -141,17 +119,6 @@ def test_describe_ends_with_the_bottleneck(tmp_path: Path) -> None:
     )
     assert loader.describe().endswith(last)  # of the loop, which is over
     assert loader.stats().records == 20
-
-
-def test_the_sentence() -> None:
-    stats = tio.LoadingStats(
-        seconds=100, waiting_for_data=3, reading=1, checking=1.0, parsing=27, decoding=71
-    )
-    waits = "the training loop waits 3 % of the time"
-    assert describe_bottleneck(stats, "images") == f"{waits}; decoding images takes 71 % of loading"
-    stats = tio.LoadingStats(seconds=100, waiting_for_data=3, copying=12, transform=5)
-    copies = " and copies batches for 12 %"
-    assert describe_bottleneck(stats) == f"{waits}{copies}; the transform takes 100 % of loading"
 
 
 # ---- profilers ----

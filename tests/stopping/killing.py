@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 from torch.utils.data import DataLoader
-from torchdata.stateful_dataloader import StatefulDataLoader
 
 import torchrec_io as tio
 from tests.stopping.program import census, raised, say, wait_for
@@ -31,7 +30,6 @@ SCHEMA = {
     "id": tio.FixedLenFeature([], "int64"),
     "x": tio.FixedLenFeature([VALUES], "int64"),
 }
-LOADERS: dict[str, Any] = {"plain": DataLoader, "stateful": StatefulDataLoader}
 
 
 def dataset_in(folder: str, epochs: int | None) -> tio.TFRecordDataset:
@@ -84,14 +82,14 @@ def mappings() -> dict[str, Any]:
 def killed(folder: str, method: str, lives: list[list[Any]]) -> None:
     """Run loaders whose workers are killed.
 
-    Each life is a number of workers, persistent_workers, a loader, and the moment of the kill.
+    Each life is a number of workers, persistent_workers, and the moment of the kill.
     """
     dataset = dataset_in(folder, None)
     if method == "spawn":
         resource_tracker.ensure_running()
     wait_for(lambda: mappings()["threads"], 1)
     before = mappings()
-    for workers, persistent, kind, moment in lives:
+    for workers, persistent, moment in lives:
         options: Any = {
             "batch_size": None,
             "num_workers": workers,
@@ -99,16 +97,16 @@ def killed(folder: str, method: str, lives: list[list[Any]]) -> None:
             "persistent_workers": persistent,
         }
         dies = functools.partial(kill_at, moment=moment)
-        end(LOADERS[kind](dataset, worker_init_fn=dies, **options), moment)
+        end(DataLoader(dataset, worker_init_fn=dies, **options), moment)
         after = wait_for(mappings, before)
-        assert after == before, (before, after, workers, kind, moment)
+        assert after == before, (before, after, workers, moment)
         # The dataset still works.
-        batches = iter(LOADERS[kind](dataset, **options))
+        batches = iter(DataLoader(dataset, **options))
         for number in range(12):
             check(next(batches), number)
         del batches
         after = wait_for(mappings, before)
-        assert after == before, (before, after, workers, kind)
+        assert after == before, (before, after, workers)
     say("good")
 
 

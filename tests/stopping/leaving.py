@@ -7,14 +7,15 @@ child returns from its main module, and its interpreter exits like any other.
 from __future__ import annotations
 
 import atexit
-import gc
+import functools
 import importlib
 import json
 import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterable
+import time
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,8 @@ from torch.utils.data import DataLoader
 import __main__
 import torchrec_io as tio
 from tests.support.datasets import SCHEMA, write_files
+from tests.support.images import encoded, noise, record_of
+from torchrec_io._records.verify import verify_file
 
 COUNT, BATCH = 48, 4
 
@@ -32,71 +35,38 @@ class UserError(Exception):
     """An error of the training loop."""
 
 
-# ---- what is iterated ----
-
-
-def in_process(dataset: Any) -> Any:
-    return dataset
-
-
-def workers(method: str, *, persistent: bool) -> Callable[[Any], Any]:
-    def load(dataset: Any) -> Any:
-        options: Any = {"num_workers": 2, "multiprocessing_context": method}
-        return DataLoader(dataset, batch_size=None, persistent_workers=persistent, **options)
-
-    return load
-
-
-def loader(num_workers: int) -> Callable[[Any], Any]:
-    def load(dataset: Any) -> Any:
-        return tio.make_loader(dataset, num_workers=num_workers, device="cpu")
-
-    return load
-
-
-SOURCES: dict[str, Callable[[Any], Any]] = {
-    "dataset": in_process,
-    "no workers": lambda dataset: DataLoader(dataset, batch_size=None),
-    "make_loader": loader(0),
-    "make_loader, workers": loader(2),
-    "fork": workers("fork", persistent=False),
-    "fork, persistent": workers("fork", persistent=True),
-    "spawn": workers("spawn", persistent=False),
-    "spawn, persistent": workers("spawn", persistent=True),
-}
-
-
-def file_of(folder: Path, name: str = "plain", compression: str | None = None) -> list[str]:
-    part = folder / name
+def file_of(folder: Path, compression: str | None = None) -> list[str]:
+    part = folder / (compression or "plain")
     part.mkdir(exist_ok=True)
     return write_files(part, [COUNT], compression)
 
 
 def batches(folder: Path, **options: Any) -> Any:
-    return tio.TFRecordDataset(file_of(folder), SCHEMA, batch_size=BATCH, **options)
+    paths = file_of(folder, options.pop("compression", None))
+    return tio.TFRecordDataset(paths, SCHEMA, **{"batch_size": BATCH, **options})
 
 
-def mixture(folder: Path) -> Any:
-    parts = [tio.TFRecordDataset(file_of(folder), SCHEMA, shuffle=True) for _ in range(2)]
-    return tio.mix(parts, weights=[1, 1], batch_size=BATCH)
+def forever(work: Callable[[], Any]) -> Iterator[Any]:
+    while True:
+        yield work()
 
 
-DATASETS: dict[str, Callable[[Path], Any]] = {
+# ---- loops, which are left in several ways ----
+
+SOURCES: dict[str, Callable[[Path], Any]] = {
     "batches": batches,
-    "one thread": lambda folder: batches(folder, num_threads=1),
-    "samples": lambda folder: tio.TFRecordDataset(file_of(folder), SCHEMA, shuffle=True),
-    "stream": lambda folder: tio.TFRecordStream(
-        file_of(folder), SCHEMA, batch_size=BATCH, shuffle=10
+    "samples": lambda folder: tio.make_loader(batches(folder, batch_size=None), device="cpu"),
+    "stream": lambda folder: DataLoader(
+        tio.TFRecordStream(file_of(folder), SCHEMA, batch_size=BATCH, shuffle=10), batch_size=None
     ),
-    "gzip": lambda folder: tio.TFRecordDataset(
-        file_of(folder, "gzip", "gzip"), SCHEMA, batch_size=BATCH, shuffle=True
+    "workers": lambda folder: DataLoader(
+        batches(folder, compression="gzip", shuffle=True),
+        batch_size=None,
+        num_workers=2,
+        multiprocessing_context="fork",
+        persistent_workers=True,
     ),
-    "mixture": mixture,
-    "skipping": lambda folder: batches(folder, on_error="skip"),
 }
-
-
-# ---- how the loop is left ----
 
 
 def keep(kept: Any) -> None:
@@ -110,25 +80,6 @@ def started(items: Any) -> Any:
     next(iterator)
     next(iterator)
     return iterator
-
-
-def finished(items: Any) -> None:
-    list(items)
-
-
-def broken(items: Any) -> None:
-    for _ in started(items):
-        break
-
-
-def raised(items: Any) -> None:
-    for _ in started(items):
-        raise UserError
-
-
-def exited(items: Any) -> None:
-    for _ in started(items):
-        sys.exit(0)
 
 
 def interrupted(items: Any) -> None:
@@ -145,15 +96,10 @@ def kept_in_sys(items: Any) -> None:
     sys.kept = started(items)  # type: ignore[attr-defined]
 
 
-def kept_in_a_cycle(items: Any) -> None:
-    gc.disable()
-    cycle: list[Any] = [started(items)]
-    cycle.append(cycle)
-
-
 def kept_by_an_exception(items: Any) -> None:
     try:
-        raised(items)
+        for _ in started(items):
+            raise UserError
     except UserError as error:
         keep(error)
 
@@ -162,43 +108,22 @@ def never_started(items: Any) -> None:
     keep(iter(items))
 
 
-def in_a_thread(items: Any) -> None:
-    threading.Thread(target=finished, args=[items]).start()
-
-
-def open_in_a_thread(items: Any) -> None:
-    threading.Thread(target=kept_in_a_global, args=[items]).start()
-
-
 def at_exit(items: Any) -> None:
     """Read on in a function that runs at exit, before those of the package."""
     atexit.register(next, started(items))
 
 
-WAYS: dict[str, Callable[[Any], None]] = {
-    way.__name__: way
-    for way in (
-        finished, broken, raised, exited, interrupted, kept_in_a_global, kept_in_sys,
-        kept_in_a_cycle, kept_by_an_exception, never_started, in_a_thread, open_in_a_thread,
-        at_exit,
-    )
-}  # fmt: skip
-
+WAYS: list[Callable[[Any], None]] = [
+    interrupted, kept_in_a_global, kept_in_sys, kept_by_an_exception, never_started, at_exit,
+]  # fmt: skip
 
 # ---- other open objects ----
 
 
 def map_style(folder: Path) -> Any:
     dataset = tio.TFRecordMapDataset(file_of(folder), SCHEMA)
-    return dataset, dataset[3], iter(DataLoader(dataset, batch_size=4, collate_fn=tio.collate))
-
-
-def map_style_workers(folder: Path) -> Any:
-    loader = tio.make_loader(
-        tio.TFRecordMapDataset(file_of(folder), SCHEMA), batch_size=4, num_workers=2
-    )
-    items = iter(loader)
-    return loader, items, next(items)
+    items = iter(tio.make_loader(dataset, batch_size=4, num_workers=2))
+    return dataset, dataset[3], items, next(items)
 
 
 def index(folder: Path) -> Any:
@@ -230,64 +155,84 @@ def unclosed_writer(folder: Path) -> Any:
     return writer
 
 
-OBJECTS: dict[str, Callable[[Path], Any]] = {
-    each.__name__: each
-    for each in (map_style, map_style_workers, index, held_batch, forked, unclosed_writer)
+OBJECTS: list[Callable[[Path], Any]] = [map_style, index, held_batch, forked, unclosed_writer]
+
+# ---- daemon threads, which use the package until the end ----
+
+
+def images(_: Path) -> Iterable[Any]:
+    """Decode JPEGs, by several threads at a time."""
+    records = [record_of(encoded(noise(200, 200), "JPEG"))] * 16
+    schema = {"image": tio.ImageFeature(size=(32, 32))}
+    return forever(lambda: tio.parse_examples(records, schema))
+
+
+def over_and_over(work: Callable[[str], Any], folder: Path) -> Iterator[Any]:
+    [path] = file_of(folder)
+    return forever(lambda: work(path))
+
+
+def endless(folder: Path, **options: Any) -> Any:
+    return batches(folder, shuffle=True, epochs=None, **options)
+
+
+DAEMONS: dict[str, Callable[[Path], Iterable[Any]]] = {
+    "batches": endless,
+    "one thread": lambda folder: endless(folder, num_threads=1),
+    "samples": lambda folder: DataLoader(endless(folder, batch_size=None), batch_size=4),
+    "stream": lambda folder: tio.TFRecordStream(file_of(folder), SCHEMA, epochs=None),
+    "workers": lambda folder: DataLoader(endless(folder), None, num_workers=1),
+    "make_loader": lambda folder: tio.make_loader(endless(folder), device="cpu"),
+    "index": lambda folder: over_and_over(tio.RecordIndex.build, folder),
+    "verify": lambda folder: over_and_over(verify_file, folder),
+    "images": images,
+    "encode": lambda _: forever(lambda: tio.encode_example({"x": [1.0] * 1000})),
 }
 
 
-LATE = ["kept_in_a_global", "kept_by_an_exception"]  # collected after the modules are emptied
+def use_in_daemons(name: str, delay: float, folder: Path) -> None:
+    """Use the package in daemon threads until the process exits, a moment later."""
+    begun = threading.Event()
+
+    def loop(each: Iterable[Any]) -> None:
+        for _ in each:
+            begun.set()
+
+    # Opened here, because Python refuses new threads for it at exit.
+    for each in [DAEMONS[name](folder) for _ in range(2)]:
+        threading.Thread(target=loop, args=[each], daemon=True).start()
+    assert begun.wait(60)
+    time.sleep(delay)
 
 
-def in_a_loop(dataset: str, source: str, ways: Iterable[str]) -> list[dict[str, str]]:
-    return [{"dataset": dataset, "source": source, "way": way} for way in ways]
+# ---- cases ----
 
 
-def few_cases() -> list[dict[str, str]]:
-    """Return the cases that have failed, and one of each other kind."""
-    return [
-        *in_a_loop("batches", "dataset", [*LATE, "interrupted"]),
-        *in_a_loop("stream", "no workers", LATE[:1]),
-        *in_a_loop("samples", "make_loader", LATE[:1]),
-        *in_a_loop("gzip", "fork, persistent", LATE[:1]),
-        *({"made": made} for made in OBJECTS),
-    ]
+def leave(made: Callable[[Path], Any], way: Callable[[Any], None], folder: Path) -> None:
+    way(made(folder))
 
 
-def all_cases() -> list[dict[str, str]]:
-    """Return every way with every source, and the late ways with every dataset."""
-    found = []
-    for source in SOURCES:
-        # PyTorch itself prints an error if its workers are ended while they start.
-        starting = {"never_started"} if source.startswith("spawn") else set()
-        found += in_a_loop("batches", source, [way for way in WAYS if way not in starting])
-    for dataset in DATASETS:
-        found += in_a_loop(dataset, "dataset", [*LATE, "kept_in_sys", "interrupted"])
-    return [*found, *({"made": made} for made in OBJECTS)]
+def cases(times: int) -> Iterator[tuple[str, Callable[[Path], None]]]:
+    """Yield the name of each case and what it does; daemon threads are used that many times."""
+    for source, made in SOURCES.items():
+        for way in WAYS if made is batches else [kept_in_a_global]:
+            yield f"{way.__name__}, {source}", functools.partial(leave, made, way)
+    for thing in OBJECTS:
+        yield thing.__name__, functools.partial(leave, thing, keep)
+    for name in DAEMONS:
+        for number in range(times):
+            yield name, functools.partial(use_in_daemons, name, number % 5 / 200)
 
 
-def code_of(case: dict[str, str]) -> int:
-    """Return the exit status that a case must have, as ``waitpid`` gives it."""
-    return {"raised": 1 << 8, "interrupted": int(signal.SIGINT)}.get(case.get("way", ""), 0)
-
-
-def is_expected(case: dict[str, str], output: str) -> bool:
-    """Return whether a case printed nothing but an error of its own loop, or lost data."""
-    if case.get("made") == "unclosed_writer":
-        return output.count("\n") == 1 and "was never closed; its data was discarded" in output
-    ends = {"raised": "UserError", "interrupted": "KeyboardInterrupt"}
-    end = ends.get(case.get("way", ""))
-    if end is None:
-        return output == ""
-    return output.count("Traceback") == 1 and output.rstrip().endswith(end)
-
-
-def run(case: dict[str, str], folder: Path) -> None:
-    """Run a case to its last statement, in a process of its own."""
-    if "made" in case:
-        keep(OBJECTS[case["made"]](folder))
-        return
-    WAYS[case["way"]](SOURCES[case["source"]](DATASETS[case["dataset"]](folder)))
+def is_expected(name: str, status: int, output: str) -> bool:
+    """Return whether a case ended well, and printed nothing but its own error or lost data."""
+    if name.startswith("interrupted"):
+        is_alone = output.count("Traceback") == 1
+        return status == signal.SIGINT and is_alone and output.rstrip().endswith("Interrupt")
+    if name == "unclosed_writer":
+        is_alone = output.count("\n") == 1
+        return status == 0 and is_alone and "was never closed; its data was discarded" in output
+    return (status, output) == (0, "")
 
 
 def main() -> None:
@@ -299,9 +244,7 @@ def main() -> None:
     torch.set_num_threads(1)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     folder = Path(options["folder"])
-    file_of(folder)
-    file_of(folder, "gzip", "gzip")
-    for case in {"few": few_cases, "all": all_cases}[options["cases"]]():
+    for name, run in cases(options["times"]):
         log = folder / "log"
         sys.stdout.flush()
         pid = os.fork()
@@ -309,9 +252,9 @@ def main() -> None:
             descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
             os.dup2(descriptor, 1)
             os.dup2(descriptor, 2)
-            run(case, folder)
+            run(folder)
             return
         _, status = os.waitpid(pid, 0)
         output = log.read_text()
-        if status != code_of(case) or not is_expected(case, output):
-            print(json.dumps(case), status, output, flush=True)
+        if not is_expected(name, status, output):
+            print(name, status, output, flush=True)

@@ -199,19 +199,6 @@ def function_raises(loader: Any, reading: Reading) -> None:
     reading.mode[0] = FINE
 
 
-def file_is_changed(loader: Any, _: Reading) -> None:
-    path = loader.dataset.paths[0]
-    with open(path, "r+b") as file:
-        sound = file.read()
-        file.seek(sound.index(f"record {BAD}".encode()))
-        file.write(b"R")
-        file.flush()
-        with raised(tio.StaleIndexError, loader) as error:
-            assert error.path == path
-        file.seek(0)
-        file.write(sound)
-
-
 def worker_is_killed(loader: Any, reading: Reading) -> None:
     batches = iter(loader)
     next(batches)
@@ -244,7 +231,6 @@ ROUNDS: dict[str, Callable[[Any, Reading], None]] = {
     "beside another": beside_another,
     "loop raises": loop_raises,
     "function raises": function_raises,
-    "file is changed": file_is_changed,
     "worker is killed": worker_is_killed,
 }
 
@@ -276,15 +262,6 @@ def interrupted_while_waiting(slow: Slow) -> None:
         slow.mark("end")
 
 
-def interrupted_in_the_loop(slow: Slow) -> None:
-    try:
-        for _ in iterator:
-            say("ready")
-            time.sleep(SECONDS)
-    finally:
-        slow.mark("end")
-
-
 def exits(slow: Slow) -> None:
     slow.mark("end")
     sys.exit(3)
@@ -300,25 +277,10 @@ def continues_in_a_thread(_: Slow) -> None:
     threading.Thread(target=train).start()
 
 
-def leaves_a_daemon_thread(slow: Slow) -> None:
-    """End the main thread while a daemon thread waits for a batch."""
-    begun = threading.Event()
-
-    def train() -> None:
-        for _ in iterator:
-            begun.set()
-
-    threading.Thread(target=train, daemon=True).start()
-    begun.wait(SECONDS)
-    slow.mark("end")
-
-
 ENDS: dict[str, Callable[[Slow], None]] = {
     "interrupted while waiting": interrupted_while_waiting,
-    "interrupted in the loop": interrupted_in_the_loop,
     "exits": exits,
     "continues in a thread": continues_in_a_thread,
-    "leaves a daemon thread": leaves_a_daemon_thread,
 }
 
 

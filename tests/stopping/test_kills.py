@@ -13,19 +13,17 @@ from tests.stopping.test_processes import Program
 
 MODULE = "tests.stopping.killing"
 
-# Number of workers, persistent_workers, loader, and moment of the kill.
+# Number of workers, persistent_workers, and moment of the kill.
 LIVES: dict[str, list[list[Any]]] = {
     "fork": [
-        [1, False, "plain", "at any time"],
-        [2, True, "plain", "slot is taken"],
-        [2, False, "plain", "message is made"],
-        [1, True, "plain", "before a batch is taken over"],
-        [2, False, "stateful", "at any time"],
-        [1, True, "stateful", "slot is taken"],
+        [1, False, "at any time"],
+        [2, True, "slot is taken"],
+        [2, False, "message is made"],
+        [1, True, "before a batch is taken over"],
     ],
     "spawn": [
-        [1, True, "plain", "message is made"],
-        [2, False, "plain", "at any time"],
+        [1, True, "message is made"],
+        [2, False, "at any time"],
     ],
 }
 

@@ -38,15 +38,6 @@ class Outcome:
     error: str | None = None
     problem: str | None = None
 
-    def summary(self) -> str:
-        """Return the outcome in a few words."""
-        if self.problem is not None or self.error is not None:
-            return self.problem or f"error: {self.error}"
-        lost, repeated = max(self.lost), max(self.repeated)
-        order = "new order" if self.new_order else "same order"
-        coming = f"{lost} lost" if lost else "each once"
-        return f"{coming}, {repeated} repeated, {order}"
-
     def in_short(self) -> str:
         """Return the outcome for a table."""
         if self.error is not None:
@@ -58,21 +49,18 @@ class Outcome:
 Result = dict[str, Any]  # of one rank
 
 
-def launch(cells: Sequence[Cell], folder: Path, python: str = sys.executable) -> list[Outcome]:
+def launch(cells: Sequence[Cell], folder: Path) -> list[Outcome]:
     """Run cells that have the same number of processes, and return what came of each.
 
     Args:
         cells: The cells.
         folder: An empty folder.
-        python: Interpreter with the trainers.
     """
-    results = launch_jobs([(cell, {}) for cell in cells], folder, python)
+    results = launch_jobs([(cell, {}) for cell in cells], folder)
     return [judge(cell, ranks) for cell, ranks in zip(cells, results, strict=True)]
 
 
-def launch_jobs(
-    jobs: Sequence[tuple[Cell, dict[str, Any]]], folder: Path, python: str = sys.executable
-) -> list[list[Result]]:
+def launch_jobs(jobs: Sequence[tuple[Cell, dict[str, Any]]], folder: Path) -> list[list[Result]]:
     """Run cells with arguments of ``run_resumably``, if any; return the results of their ranks."""
     [world_size] = {cell.world_size for cell, _ in jobs}
     write_data(folder)
@@ -87,7 +75,7 @@ def launch_jobs(
     ]
     with (folder / "log.txt").open("w") as log:
         done = subprocess.run(
-            [python, *run, "-m", "tests.trainers.run_cells", str(folder)],
+            [sys.executable, *run, "-m", "tests.trainers.run_cells", str(folder)],
             cwd=ROOT,
             env={**os.environ, "OMP_NUM_THREADS": "1"},
             stdout=log,

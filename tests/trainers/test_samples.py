@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 import torch
 import webdataset
+from accelerate import Accelerator
 from accelerate.state import AcceleratorState, GradientState
+from accelerate.utils import DataLoaderConfiguration
 from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 from torch import Tensor, nn
@@ -103,7 +105,21 @@ def test_torchdata_nodes(path: str, method: str) -> None:
     assert torch.cat([batch["label"] for batch in batches]).tolist() == [*range(COUNT)]
 
 
-# ---- Trainer ----
+# ---- Trainer and Accelerate ----
+
+
+def train(model: nn.Module, dataset: Any, folder: Path, **options: Any) -> None:
+    """Train with the Trainer of transformers, which by default drops columns of no use."""
+    arguments = TrainingArguments(
+        str(folder / "out"),
+        use_cpu=True,
+        report_to=[],
+        save_strategy="no",
+        disable_tqdm=True,
+        **options,
+    )
+    assert arguments.remove_unused_columns
+    Trainer(model, arguments, train_dataset=dataset).train()
 
 
 class Model(nn.Module):
@@ -124,20 +140,71 @@ class Model(nn.Module):
 def test_the_trainer_drops_columns_that_the_model_does_not_take(
     path: str, tmp_path: Path, transform: Any, workers: int
 ) -> None:
-    """As for any dict, with ``remove_unused_columns=True``, which is the default."""
     schema = {**SCHEMA, "extra": tio.FixedLenFeature([], "string", b"x")}
-    model = Model()
-    arguments = TrainingArguments(
-        str(tmp_path / "out"),
-        per_device_train_batch_size=8,
-        max_steps=5,
-        use_cpu=True,
-        report_to=[],
-        save_strategy="no",
-        disable_tqdm=True,
-        dataloader_num_workers=workers,
-    )
-    assert arguments.remove_unused_columns
     dataset = tio.TFRecordDataset(path, schema, transform=transform)
-    Trainer(model, arguments, train_dataset=dataset).train()
+    model = Model()
+    options = {"per_device_train_batch_size": 8, "max_steps": 5}
+    train(model, dataset, tmp_path, dataloader_num_workers=workers, **options)
     assert model.seen == [*range(COUNT)]
+
+
+# Tokens of all documents differ, so that each can be told from the others.
+DOCUMENTS = [[*range(10 * n + 1, 10 * n + 2 + n % 9)] for n in range(24)]
+TOKENS = sorted(token for document in DOCUMENTS for token in document)
+
+
+@pytest.fixture
+def documents(tmp_path: Path) -> tio.TFRecordDataset:
+    """Return a dataset of packed rows."""
+    records = [tio.encode_example({"input_ids": document}) for document in DOCUMENTS]
+    path = write_tfrecord(tmp_path / "documents", records)
+    schema = {"input_ids": SCHEMA["input_ids"]}
+    pack = tio.Pack(12, "input_ids", labels="same")
+    return tio.TFRecordDataset(path, schema, pack=pack, shuffle=True, seed=3)
+
+
+class LanguageModel(nn.Module):
+    """Takes the columns of packed rows that a causal language model of transformers takes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Embedding(300, 1)
+        self.seen: list[int] = []
+
+    def forward(self, input_ids: Tensor, position_ids: Tensor, labels: Tensor) -> dict[str, Tensor]:
+        is_label = labels != -100
+        assert (is_label == (position_ids > 0)).all()
+        assert (labels[is_label] == input_ids[is_label]).all()
+        self.seen += input_ids[input_ids > 0].tolist()
+        return {"loss": self.layer(input_ids).square().mean()}
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_packed_rows_in_the_trainer(
+    documents: tio.TFRecordDataset, tmp_path: Path, workers: int
+) -> None:
+    model = LanguageModel()
+    options = {"per_device_train_batch_size": 3, "num_train_epochs": 1}
+    train(model, documents, tmp_path, dataloader_num_workers=workers, **options)
+    assert sorted(model.seen) == TOKENS
+
+
+@pytest.mark.parametrize("loader", ["DataLoader", "make_loader"])
+def test_packed_rows_with_accelerate(documents: tio.TFRecordDataset, loader: str) -> None:
+    config = DataLoaderConfiguration(dispatch_batches=False)
+    accelerator = Accelerator(cpu=True, dataloader_config=config)
+    batches: Any = tio.make_loader(documents.replace(batch_size=3))
+    if loader == "DataLoader":
+        batches = accelerator.prepare(DataLoader(documents, batch_size=3))
+    for _ in range(2):
+        steps = [step["input_ids"] for step in batches]
+        seen = torch.cat(steps)
+        assert sorted(seen[seen > 0].tolist()) == TOKENS
+        assert {*map(len, steps[:-1])} == {3}
+
+
+def test_accelerate_cannot_send_the_columns_of_documents(documents: tio.TFRecordDataset) -> None:
+    """By default one process would read for all of them."""
+    loader = Accelerator(cpu=True).prepare(DataLoader(documents, batch_size=3))
+    with pytest.raises(ValueError, match="segment_lengths"):
+        next(iter(loader))
