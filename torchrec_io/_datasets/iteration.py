@@ -10,21 +10,22 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
-from .._order.progress import ProcessLayout, Progress
+from torch.utils.data import get_worker_info
+
+from .._order.progress import Place, ProcessLayout, Progress
 from .._tensors.batch import Batch, KeyedBatch
 from .._tensors.batch_rows import RecentBlocks
 from ..errors import DecodeError, TransformError
 from .bad_records import ErrorHandler
-from .iteration_clock import IterationClock
+from .epochs import Times
 from .job_queue import JobQueue, LoadJob
 from .lost_records import FilledBatches, LostRecords, ReadyBatch
 from .partition import EpochPartition, RecordPartition
 from .prefetch import Prefetcher, Result
 from .record_loader import Loaded, RecordLoader
 from .replacement import ReplacedRecords
-from .statistics import IterationMeter
+from .statistics import IterationMeter, LoadingCounters
 from .transform import Transform
-from .worker_state import WorkerState
 
 if TYPE_CHECKING:
     from .packing import RowAssembler
@@ -70,17 +71,29 @@ class Position:
 
     The fields of :class:`Progress` can be assigned here.
 
+    The end of an iteration is where its consumer has taken the last item. A DataLoader worker runs
+    ahead of the consumer, so its end is where it is asked for more than its last item.
+
     Attributes:
+        partition: Assigns records to the process of the iteration.
         layout: Process layout of the iteration.
-        clock: Clock of the iteration, which moves that of the epochs at its end.
+        times: How often epochs were set and positions loaded before it was created.
+        move_epoch: Called at the end, unless the iteration is endless, with the epoch after its
+            last one.
+        is_in_worker: Whether the iteration runs in a worker.
         was_tried: Whether a batch of this epoch was loaded.
         has_yielded: Whether anything of this epoch was yielded.
+        has_ended: Whether the iteration has reached its end.
+        last: Number of units consumed with the last item, if this process knows it.
         walk: Samples that are being yielded. Those taken are not in ``consumed`` yet.
         recent: Samples that were yielded and are still in use.
     """
 
+    partition: RecordPartition
     layout: ProcessLayout
-    clock: IterationClock
+    times: Times
+    move_epoch: Callable[[int], None]
+    is_in_worker: bool
     epoch: int
     first_epoch: int
     begin: int
@@ -89,13 +102,25 @@ class Position:
     assigned: int
     was_tried: bool = False
     has_yielded: bool = False
+    has_ended: bool = False
+    last: int | None = None
     walk: _Walk | None = None
     recent: RecentBlocks = dataclasses.field(default_factory=RecentBlocks)
 
     @classmethod
-    def at(cls, progress: Progress, layout: ProcessLayout, clock: IterationClock) -> Position:
-        """Return the position of a progress."""
-        position = cls(layout, clock, *dataclasses.astuple(progress))
+    def at(
+        cls,
+        place: Place,
+        partition: RecordPartition,
+        times: Times,
+        move_epoch: Callable[[int], None],
+    ) -> Position:
+        """Return the position of an iteration of this process that starts at a place."""
+        progress, layout = place
+        in_worker = get_worker_info() is not None
+        position = cls(
+            partition, layout, times, move_epoch, in_worker, *dataclasses.astuple(progress)
+        )
         position.has_yielded = progress.begin > 0 or progress.consumed > 0
         return position
 
@@ -105,6 +130,16 @@ class Position:
         return Progress(
             self.epoch, self.first_epoch, self.begin, consumed, self.ahead, self.assigned
         )
+
+    @property
+    def place(self) -> Place:
+        return self.progress, self.layout
+
+    @property
+    def next_epoch(self) -> int | None:
+        """Epoch after the last one of the iteration; None if it is endless."""
+        is_endless = self.partition.options["epochs"] is None
+        return None if is_endless else self.partition.epoch_after(self.progress)
 
     def copy(self) -> Position:
         """Return a position that does not move with this one."""
@@ -116,10 +151,28 @@ class Position:
         for field in dataclasses.fields(progress):
             setattr(self, field.name, getattr(progress, field.name))
 
+    def start(self) -> None:
+        """Find the last item, at the start of an iteration or an epoch."""
+        progress = self.progress
+        is_last = not self.is_in_worker and self.partition.is_last_epoch(progress)
+        self.last = self.partition.num_units(progress, self.layout) if is_last else None
+
     def enter(self, progress: Progress) -> None:
         """Move to the start of another epoch."""
         self.move_to(progress)
         self.was_tried = self.has_yielded = False
+
+    def take(self) -> None:
+        """Count the item at this position, which the consumer takes."""
+        if self.last is not None and self.consumed >= self.last:
+            self.end()
+
+    def end(self) -> None:
+        """Move to the next epoch, unless the iteration is endless."""
+        next_epoch = self.next_epoch
+        if next_epoch is not None and not self.has_ended:
+            self.has_ended = True
+            self.move_epoch(next_epoch)
 
 
 class Iteration:
@@ -127,9 +180,8 @@ class Iteration:
 
     Args:
         loader: Reads and parses records.
-        partition: Assigns records to this process.
         position: Position of the first item.
-        state: Counts the errors that are skipped.
+        counters: Counts the errors that are skipped.
         meter: Measures what is yielded and the time that it takes.
         transform: Calls the user's function.
         assembler: Loads rows, if the dataset packs records.
@@ -138,18 +190,16 @@ class Iteration:
     def __init__(
         self,
         loader: RecordLoader,
-        partition: RecordPartition,
         position: Position,
-        state: WorkerState,
+        counters: LoadingCounters,
         meter: IterationMeter,
         *,
         transform: Transform | None = None,
         assembler: RowAssembler | None = None,
     ) -> None:
         self._loader = loader
-        self._partition = partition
+        self._partition = partition = position.partition
         self._position = position
-        self._state = state
         self._meter = meter
         self._transform = transform
         self._assembler = assembler
@@ -160,7 +210,7 @@ class Iteration:
         # the first batch begins inside a planned one, because records were lost before.
         begins_inside = position.consumed % position.layout.batch_size > 0
         self._keeps_blocks = on_error != "raise" or begins_inside
-        self._errors = ErrorHandler(on_error, state, position.layout.worker)
+        self._errors = ErrorHandler(on_error, counters)
         self._lost = self._lost_records()
 
     def _lost_records(self) -> LostRecords:
@@ -174,7 +224,7 @@ class Iteration:
 
     # ---- yielding ----
 
-    def items(self, threads: int, check: Callable[[], None]) -> Generator[Any, None, None]:
+    def items(self, threads: int, begin: Callable[[], None]) -> Generator[Any, None, None]:
         """Yield batches from the position on, and move it with each of them.
 
         Without batches, yield iterables over samples, each of which must be used up before the
@@ -182,18 +232,11 @@ class Iteration:
 
         Args:
             threads: Number of threads that read and parse; 1 is the calling thread.
-            check: Called when the first item is requested; raises an error if that is wrong.
+            begin: Called when the first item is requested; raises an error if that is wrong.
         """
-        check()
+        begin()
         position, partition = self._position, self._partition
-        clock = position.clock
-        # Not before the first item is requested: the workers of a StatefulDataLoader all load their
-        # states before that, and must see the same number.
-        self._state.times_seen = clock.times_set
-        if clock.starts_after(position):
-            progress = partition.next_epoch(position.progress, position.layout)
-            position.enter(dataclasses.replace(progress, first_epoch=progress.epoch))
-        clock.expect(partition, position)
+        position.start()
         reader = self._loader.reader
         # The consuming thread may have about as much to do as those that load.
         in_background = 0 if threads == 1 else threads - self._is_consumer_busy()
@@ -211,7 +254,7 @@ class Iteration:
         try:
             yield from self._items_of(prefetcher)
             position.move_to(partition.end_of(position.progress, position.layout))
-            clock.end()
+            position.end()
         finally:
             self._meter.end()
             prefetcher.close()
@@ -258,7 +301,7 @@ class Iteration:
         while progress.epoch != epoch:
             progress = self._partition.next_epoch(progress, position.layout)
         position.enter(progress)
-        position.clock.expect(self._partition, position)
+        position.start()
         return True
 
     def _yielded(self, batches: Iterable[ReadyBatch]) -> Iterator[Any]:
@@ -274,7 +317,7 @@ class Iteration:
             if is_full or (count > 0 and not options["drop_last"]):
                 position.has_yielded = True
                 items = self._with_keys(loaded)
-                position.clock.take(position)
+                position.take()
                 self._meter.pause(count, 1)
                 yield items
                 self._meter.resume()
@@ -339,8 +382,7 @@ class Iteration:
             last = [next(rest)]
             position.walk = None
             position.consumed += ends[count - 1]
-            if position.consumed == position.clock.last:
-                position.clock.take(position)
+            position.take()
             yield last
 
     def _samples_of(self, job: LoadJob, loaded: Loaded) -> list[Any]:

@@ -20,21 +20,15 @@ class LatestPosition:
         self._main: Position | None = None
         self._is_running = False  # the main iteration
         # Position of the other iteration that yielded last, and progress of the main one then.
-        self._beside: tuple[Position, Progress | None] | None = None
-        self._times_cleared = 0
+        self._beside: tuple[Position, Progress] | None = None
 
     def get(self) -> Position | None:
-        """Return the position; None before the first iteration and after :meth:`clear`."""
-        if self._beside is not None:
+        """Return the position; None before the first iteration."""
+        if self._main is not None and self._beside is not None:
             position, before = self._beside
-            if self._main_progress() == before:
+            if self._main.progress == before:
                 return position
         return self._main
-
-    def clear(self) -> None:
-        """Forget all positions: another one was set. Running iterations no longer count."""
-        self._main = self._beside = None
-        self._times_cleared += 1
 
     def start(self, position: Position) -> None:
         """Follow a new iteration in place of one that has ended."""
@@ -52,14 +46,13 @@ class LatestPosition:
             in_batches: Whether the items are batches.
         """
         self.start(position)
-        return self._followed(items, position, self._times_cleared, in_batches=in_batches)
+        return self._followed(items, position, in_batches=in_batches)
 
     def _followed(
-        self, items: Iterable[Any], position: Position, times_cleared: int, *, in_batches: bool
+        self, items: Iterable[Any], position: Position, *, in_batches: bool
     ) -> Generator[Any, None, None]:
         if not self._is_running:
-            if times_cleared == self._times_cleared:
-                self.start(position)
+            self.start(position)
             self._is_running = True
             try:
                 yield from items
@@ -68,13 +61,10 @@ class LatestPosition:
             return
         for part in items:
             for item in (part,) if in_batches else part:
-                self._note(position, times_cleared)
+                self._note(position)
                 yield item if in_batches else (item,)
-        self._note(position, times_cleared)
+        self._note(position)
 
-    def _note(self, position: Position, times_cleared: int) -> None:
-        if times_cleared == self._times_cleared:
-            self._beside = position, self._main_progress()
-
-    def _main_progress(self) -> Progress | None:
-        return None if self._main is None else self._main.progress
+    def _note(self, position: Position) -> None:
+        assert self._main is not None
+        self._beside = position, self._main.progress

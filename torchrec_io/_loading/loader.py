@@ -26,9 +26,9 @@ from .._datasets.lost_items import report_lost_items
 from .._datasets.options import ReplaceOptions, change_options
 from .._datasets.partition import EpochPartition
 from .._datasets.selecting import SelectingDataset
-from .._datasets.session import Place
 from .._datasets.statistics import LoadingStats
 from .._order.distributed import resolve_rank
+from .._order.progress import Place
 from .._storage.exit import close_at_exit
 from .._tensors.collate import collate
 from .._tensors.device import DevicePrefetcher, can_pin, check_device
@@ -36,14 +36,8 @@ from .._tensors.trainers import trainer_hooks
 from ..checks import check_integer, counted
 from .images import describe_images
 from .loop_stats import LoopStats
-from .position import (
-    CountedPosition,
-    Loop,
-    LoopPosition,
-    RecordsPosition,
-    SamplerPosition,
-    WorkersPosition,
-)
+from .position import LoaderPosition, Loop
+from .sampling import SamplerEpochs, UnusedItems
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -97,6 +91,7 @@ class Loader(Generic[Item_co]):
         try:
             items = iter(self._given)
             loop = self._batches.newest
+            assert loop is not None
             taken = 0
             with trainer_hooks().registered_loop() as mark_end:
                 for item in self._stats.measured(items):
@@ -322,33 +317,26 @@ def make_loader(
 
 @dataclasses.dataclass
 class _Batches:
-    """A DataLoader with the positions of loops over it.
+    """A DataLoader with the position of the loops over it.
 
     Attributes:
         dataset: The dataset that is read.
-        make: Returns a DataLoader of it, whose workers have not started.
+        loader: The DataLoader.
         position: Position of the loader.
         what: Description of its items.
         in_batches: Whether its items are batches.
-        loader: The DataLoader.
-        newest: Position of the iteration that was started last.
+        newest: The loop that was started last; None before the first one.
     """
 
     dataset: Any
-    make: Callable[[], Any]
-    position: LoopPosition
+    loader: Any
+    position: LoaderPosition
     what: str
     in_batches: bool
-    loader: Any = dataclasses.field(init=False)
-    newest: Loop = dataclasses.field(default_factory=Loop)
-
-    def __post_init__(self) -> None:
-        self.loader = self.make()
+    newest: Loop | None = None
 
     def __iter__(self) -> Iterator[Any]:
         self.newest = loop = self.position.begin()
-        if loop.needs_new_workers:
-            self.loader = self.make()
         return loop.items(self.loader)
 
     def __len__(self) -> int:
@@ -379,23 +367,25 @@ def _of_records(
     """Return the batches of a dataset with an order of its own."""
     dataset._session.is_own_share = True
     partition = dataset._session.partition
-    is_countable = (
-        partition.in_batches
+    num_workers = options["num_workers"]
+    is_counted = (
+        num_workers > 0
+        and partition.in_batches
         and isinstance(partition, EpochPartition)
         and (partition.options["on_error"] == "raise" or partition.replaces_lost)
     )
-    num_workers = options["num_workers"]
+    position = LoaderPosition(dataset._session, num_workers, is_counted=is_counted)
     given: Any = dataset
-    position: LoopPosition = RecordsPosition(dataset)
     if num_workers > 0:
-        given = _for_workers(dataset)
-        position = CountedPosition(dataset)
-        if not is_countable:
-            position = WorkersPosition(dataset, given, num_workers)
-            given = _PlacedItems(given)
-            collate_fn = functools.partial(_collate_placed, collate_fn or default_convert)
-    make = functools.partial(DataLoader, given, batch_size=None, collate_fn=collate_fn, **options)
-    return _Batches(dataset, make, position, _about_batches(dataset), partition.in_batches)
+        given = copy.copy(dataset)
+        given._session.share(dataset._session)
+        given._session.starts = position.starts
+        given._session.is_own_share = True
+    if position.has_workers_places:
+        given = _PlacedItems(given)
+        collate_fn = functools.partial(_collate_placed, collate_fn or default_convert)
+    loader: Any = DataLoader(given, batch_size=None, collate_fn=collate_fn, **options)
+    return _Batches(dataset, loader, position, _about_batches(dataset), partition.in_batches)
 
 
 class _PlacedItems(IterableDataset[Any]):
@@ -421,14 +411,6 @@ def _collate_placed(
 ) -> tuple[Any, Place]:
     item, place = placed
     return collate_fn(item), place
-
-
-def _for_workers(dataset: RecordDataset) -> RecordDataset:
-    """Return the dataset for workers, which take the epoch from the loader."""
-    given = copy.copy(dataset)
-    given._session.share(dataset._session)
-    given._session.follows_loader = given._session.is_own_share = True
-    return given
 
 
 def _with_batch_size(dataset: RecordDataset, batch_size: int | None) -> RecordDataset:
@@ -472,18 +454,19 @@ def _of_numbers(
     identity: dict[str, Any] = {"batch_size": batch_size, "records": len(dataset)}
     if isinstance(dataset, SelectingDataset):
         identity["split"] = dataset._record_order.selection.fingerprint()
-    position = SamplerPosition(given, batch_size, identity)
+    epochs = SamplerEpochs(given, batch_size, identity)
+    position = LoaderPosition(epochs, options["num_workers"], is_counted=True)
     if batch_size is None:
         what = "samples, one by one"
-        items: dict[str, Any] = {"batch_size": None, "sampler": position.unused(given)}
+        items: dict[str, Any] = {"batch_size": None, "sampler": UnusedItems(given, position.starts)}
     else:
         check_integer("batch_size", batch_size, 1)
         what = f"batches of {counted(batch_size, 'record')}, by number"
         batches = BatchSampler(given, batch_size, drop_last=False)
-        items = {"batch_sampler": position.unused(batches)}
+        items = {"batch_sampler": UnusedItems(batches, position.starts)}
         collate_fn = collate_fn or collate
-    make = functools.partial(DataLoader, dataset, collate_fn=collate_fn, **items, **options)
-    return _Batches(dataset, make, position, what, batch_size is not None)
+    loader: Any = DataLoader(dataset, collate_fn=collate_fn, **items, **options)
+    return _Batches(dataset, loader, position, what, batch_size is not None)
 
 
 def _knows_rank(sampler: Any) -> bool:

@@ -2,34 +2,232 @@
 
 from __future__ import annotations
 
-import itertools
-import weakref
+import contextlib
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, cast
 
-from .._datasets.base import RecordDataset
-from .._datasets.indexed import CountedDataset
-from .._datasets.partition import EpochPartition
-from .._datasets.session import Place
-from ..checks import check_integer, counted
+import torch
+
+from .._datasets.epochs import Epochs
+from .._datasets.iteration import Position
+from .._datasets.session import Session
+from .._order.progress import PLACE_NUMBERS, Place, ProcessLayout, Progress, place_numbers
+from ..checks import counted
 from ..errors import StateMismatchError
 
-# Items of a sampler that are compared after those that were used, so that few used ones suffice.
-_MORE_ITEMS = 64
+_END = object()
+
+
+class LoaderPosition:
+    """The position of a loader: that of the loop that yielded last, or one that was set.
+
+    It follows from the number of items that a loop has yielded. Where records may be lost, and for
+    samples and streams, it is that of the iterator of this process, or those of the workers, which
+    come with their items.
+
+    Args:
+        epochs: Epoch of the next loop, and the position at which it starts.
+        num_workers: Number of worker processes.
+        is_counted: Whether the position follows from the number of items.
+
+    Attributes:
+        epochs: Epoch of the next loop, and the position at which it starts.
+        num_workers: Number of worker processes.
+        is_counted: Whether the position follows from the number of items.
+        starts: Where the processes start in the loop that began last: int64
+            ``[processes, PLACE_NUMBERS]`` in shared memory.
+    """
+
+    def __init__(self, epochs: Epochs, num_workers: int, *, is_counted: bool) -> None:
+        self.epochs = epochs
+        self.num_workers = num_workers
+        self.is_counted = is_counted
+        self.starts = torch.zeros((max(1, num_workers), PLACE_NUMBERS), dtype=torch.int64)
+        self.starts.share_memory_()  # type: ignore[no-untyped-call]
+        self._loop: Loop | None = None  # that yielded last
+        # Where the workers of the next loop start, if that is in its epoch. The first one is the
+        # one whose item comes next.
+        self._resumed: list[Place] | None = None
+
+    @property
+    def has_workers_places(self) -> bool:
+        """Whether the position is those of the workers."""
+        return self.num_workers > 0 and not self.is_counted
+
+    @property
+    def description(self) -> str:
+        """Source of the position, and the loaders that can resume from its states."""
+        if self.has_workers_places:
+            return "those of the workers; must be resumed with as many workers"
+        source = "counted batches" if self.is_counted else "the dataset's own"
+        return f"{source}; can be resumed with any number of workers"
+
+    @property
+    def session(self) -> Session | None:
+        """The dataset's own state, if the position is that of its iterator in this process."""
+        has_own = isinstance(self.epochs, Session) and self.num_workers == 0
+        return cast("Session", self.epochs) if has_own else None
+
+    # ---- loops ----
+
+    def begin(self) -> Loop:
+        """Return a loop that starts."""
+        resumed, self._resumed = self._current(), None
+        if resumed is None:
+            start = self._next_start()
+            loop = Loop(self, start, self._starts_of(start))
+        else:
+            loop = Loop(self, None, resumed)
+        self.epochs.state.drop_resume()
+        self.epochs.state.times_seen = loop.times.set
+        if self._loop is None or not self._loop.is_running:
+            self._loop = loop
+        return loop
+
+    @contextlib.contextmanager
+    def starting(self, starts: Sequence[Place]) -> Iterator[None]:
+        """Return a context in which the iterators of a loop start at positions."""
+        self.starts.copy_(torch.tensor([place_numbers(place) for place in starts]))
+        session = self.session
+        if session is not None:
+            session.starts = self.starts
+        try:
+            yield
+        finally:
+            if session is not None:
+                session.starts = None
+
+    def _starts_of(self, start: Place) -> list[Place]:
+        """Return the positions at which the processes start, if the rank starts at a position."""
+        partition, workers = self.epochs.partition, range(self.num_workers)
+        layouts = [partition.layout(worker, self.num_workers) for worker in workers]
+        return [(partition.moved(*start, layout), layout) for layout in layouts] or [start]
+
+    def _next_start(self) -> Place:
+        """Return the position at which this rank starts the next loop."""
+        partition = self.epochs.partition
+        layout = partition.layout()
+        return partition.moved(*self.epochs.next_start(), layout), layout
+
+    def note(self, loop: Loop) -> None:
+        """Follow a loop that yields an item."""
+        if self._loop is not loop and loop.times.loaded == self.epochs.times.loaded:
+            self._loop = loop
+
+    def repeat_epoch(self) -> None:
+        """Start the last epoch again: its last batches were not used."""
+        if self._loop is not None and self._loop.next_epoch is not None:
+            self.epochs.repeat(self._loop.first_epoch, self._loop.next_epoch)
+
+    # ---- setting, saving and loading ----
+
+    def _current(self) -> list[Place] | None:
+        """Return the positions of the workers that were loaded, if they are in the next epoch."""
+        places = self._resumed
+        return None if places is None or self.epochs.current(places[0]) is None else places
+
+    def set_epoch(self, epoch: int) -> None:
+        """Set the epoch of the next loop."""
+        self.epochs.set_epoch(epoch)
+        self._resumed = self._current()
+
+    def resume(self, epoch: int, batches: int) -> None:
+        """Start the next loop after a number of batches of an epoch."""
+        self.epochs.resume(self.epochs.partition.place_after(epoch, batches))
+        self._resumed = None
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the position as plain data."""
+        loop = self._loop
+        if loop is not None:
+            places = loop.places()
+            if not self.epochs.is_replaced(places[0][0], loop.times):
+                return self._state(places, has_ended=loop.has_ended)
+        resumed = self._current()
+        if resumed is not None:
+            return self._state(resumed)
+        return self.epochs.to_state(self._next_start())
+
+    def _state(self, places: Sequence[Place], *, has_ended: bool = False) -> dict[str, Any]:
+        states = [self.epochs.to_state(place) for place in places]
+        if not self.has_workers_places:
+            return states[0]
+        return {"has_ended": has_ended, "workers": states}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Start the next loop at a state.
+
+        Raises:
+            StateMismatchError: If the state belongs to another order, or to another number of
+                workers.
+        """
+        # Without workers, and before the first item, a state is that of one process.
+        if not self.has_workers_places or "order" in state:
+            self.epochs.load(state)
+            self._resumed = None
+            return
+        try:
+            places = [self.epochs.from_state(each) for each in state["workers"]]
+            has_ended = bool(state["has_ended"])
+        except (KeyError, TypeError) as error:
+            raise StateMismatchError(f"this is not a state of a loader: {error!r}") from None
+        if len(places) != self.num_workers:
+            raise StateMismatchError(
+                f"the state belongs to a loader with {counted(len(places), 'worker')}: only as "
+                f"many can resume from it, and this one has {self.num_workers}"
+            )
+        if {layout.worker for _, layout in places} != {*range(self.num_workers)}:
+            raise StateMismatchError("this is not a state of a loader: workers are missing in it")
+        partition = self.epochs.partition
+        is_at_end = has_ended or all(partition.is_done(*place) for place in places)
+        is_entered = self.epochs.enter(places[0][0], is_at_end=is_at_end)
+        self._resumed = places if is_entered else None
 
 
 class Loop:
-    """Position of one iteration over a loader.
+    """One loop over a loader, and its position.
+
+    It moves the epochs, not the dataset: the dataset, workers and copies to the device may be ahead
+    of the loop.
+
+    Args:
+        position: The position of the loader.
+        start: Position at which this rank starts; None if only the workers know theirs.
+        starts: Position at which each process starts.
 
     Attributes:
-        planned: Number of items that it has; None if that is not known.
+        times: How often epochs were set and positions loaded before it.
+        first_epoch: Epoch with which it starts.
+        next_epoch: Epoch after its last one; None if it is endless.
         num_yielded: Number of items that it has yielded.
-        needs_new_workers: Whether worker processes that run do not know where it starts.
+        is_running: Whether it has begun and not ended.
+        has_ended: Whether it has taken the last item.
     """
 
-    planned: int | None = None
-    num_yielded: int = 0
-    needs_new_workers = False
+    def __init__(
+        self, position: LoaderPosition, start: Place | None, starts: Sequence[Place]
+    ) -> None:
+        epochs = position.epochs
+        self._position = position
+        partition: Any = epochs.partition  # that of counted items knows how many there are
+        self._partition = partition
+        self._starts = starts
+        self._start = start if position.is_counted else None
+        # Position of each process after the items that were yielded, in the order in which the
+        # workers come next.
+        self._places = {layout.worker: (progress, layout) for progress, layout in starts}
+        self._own: Position | None = None  # of the iterator of this process
+        self.times = epochs.times
+        self._move_epoch = epochs.begin()
+        self.first_epoch = starts[0][0].first_epoch
+        num_epochs = partition.options["epochs"]
+        self.next_epoch = None if num_epochs is None else self.first_epoch + num_epochs
+        # Number of its items; None if that is not known.
+        self._planned: int | None = None
+        if self._start is not None and num_epochs is not None:
+            self._planned = partition.num_left(*self._start)
+        self.num_yielded = 0
+        self.is_running = self.has_ended = False
 
     def items(self, loader: Any) -> Iterator[Any]:
         """Start the iteration over a DataLoader, and return its items.
@@ -37,517 +235,67 @@ class Loop:
         Raises:
             RuntimeError: At the end, if an item is missing.
         """
-        return self._counted(iter(loader))
-
-    def _counted(self, items: Iterator[Any]) -> Iterator[Any]:
-        for item in items:
-            self.num_yielded += 1
-            yield self.move(item)
-        if self.planned is not None and self.num_yielded < self.planned:
+        position = self._position
+        self.is_running = True
+        try:
+            with position.starting(self._starts):
+                items = iter(loader)
+                item: Any = next(items, _END)
+            if position.session is not None:
+                self._own = position.session.newest
+            while item is not _END:
+                self.num_yielded += 1
+                position.note(self)
+                if position.has_workers_places:
+                    item, (progress, layout) = item
+                    del self._places[layout.worker]
+                    self._places[layout.worker] = progress, layout
+                yield item
+                item = next(items, _END)
+        finally:
+            self.is_running = False
+        is_whole = self._planned is None or self.num_yielded >= self._planned
+        if not is_whole and isinstance(position.epochs, Session):
             raise RuntimeError(
-                f"the workers ended after {counted(self.num_yielded, 'item')} of {self.planned}, "
+                f"the workers ended after {counted(self.num_yielded, 'item')} of {self._planned}, "
                 "before the last item of the epoch: an item was lost between a worker process and "
                 "the loop"
             )
 
-    def move(self, item: Any) -> Any:
-        """Move to the end of an item of the DataLoader, and return what the loop gets of it."""
-        return item
+    def places(self) -> list[Place]:
+        """Return the position of this rank, or those of its workers."""
+        if self._own is not None:
+            return [self._own.place]
+        if self._start is not None:
+            progress, layout = self._start
+            return [(self._partition.advanced(progress, layout, self.num_yielded), layout)]
+        return [*self._places.values()]
 
     def is_at_end(self) -> bool:
         """Return whether the last item was yielded, as far as this is known."""
-        return False
+        if self._own is not None:
+            return self._own.has_ended
+        if self._start is not None:
+            return self._planned is not None and self.num_yielded >= self._planned
+        return self.has_ended or all(self._is_done(*place) for place in self._places.values())
+
+    def _is_done(self, progress: Progress, layout: ProcessLayout) -> bool:
+        """Return whether a worker has no item left. Some have none from the start."""
+        if not self._partition.is_last_epoch(progress):
+            return False
+        units = self._partition.num_units(progress, layout)
+        return units is not None and progress.consumed >= units
 
     def num_unrepeated(self) -> int | None:
         """Return the number of records in the last step of all ranks, without repeated ones.
 
         0 if no record is repeated there; None if that is not known.
         """
-        return None
+        found: int | None = self._partition.num_unrepeated(*self._starts[0])
+        return found
 
     def end(self) -> None:
         """Move to the next epoch: the loop has taken the last item."""
-        raise NotImplementedError
-
-
-class LoopPosition(Protocol):
-    """The position of a loader: that of the loop that yielded last, or one that was set.
-
-    Attributes:
-        description: Source of the position, and the runs that its states can resume.
-    """
-
-    description: str
-
-    def begin(self) -> Loop:
-        """Return the position of an iteration that starts."""
-
-    def repeat_epoch(self) -> None:
-        """Start the last epoch again: its last batches were not used."""
-
-    def set_epoch(self, epoch: int) -> None: ...
-    def resume(self, epoch: int, batches: int) -> None: ...
-    def state_dict(self) -> dict[str, Any]: ...
-    def load_state_dict(self, state: Mapping[str, Any]) -> None: ...
-
-
-# ---- datasets with epochs of their own ----
-
-
-class RecordsLoop(Loop):
-    """An iteration over a dataset with epochs of its own.
-
-    It moves the epochs, not the dataset: the dataset, workers and copies to the device may be ahead
-    of the loop.
-
-    Args:
-        dataset: The dataset that is read.
-        start: Where it starts, if workers were resumed. By default where the dataset was resumed,
-            or at its next epoch.
-
-    Attributes:
-        first_epoch: Epoch with which it starts.
-        times_set: Number of calls of ``set_epoch`` before it.
-    """
-
-    def __init__(self, dataset: RecordDataset, start: Place | None = None) -> None:
-        self._session = session = dataset._session
-        self._partition = session.partition
-        self._start = start or session.next_start()
-        self.first_epoch = session.state.loader_epoch = self._start[0].first_epoch
-        self.times_set = session.state.times_set
-        self._clock = session.state.clock
-        self._epoch, _ = self._clock.begin(self._clock.new_iteration())
-        self._times_moved = self._clock.times_set
-
-    def items(self, loader: Any) -> Iterator[Any]:
-        self._session.follows_loader = True
-        try:
-            return super().items(loader)
-        finally:
-            self._session.follows_loader = False
-
-    def is_at_end(self) -> bool:
-        return self._session.is_at_end()
-
-    def start(self, worker: int = 0, num_workers: int = 1) -> Place:
-        """Return the position at which a worker of this rank starts; by default, the rank."""
-        now = self._partition.layout(worker, num_workers)
-        return self._partition.moved(*self._start, now), now
-
-    def num_unrepeated(self) -> int | None:
-        if not isinstance(self._partition, EpochPartition):
-            return None
-        return self._partition.num_unrepeated(*self.start())
-
-    def end(self) -> None:
-        epochs = self._partition.options["epochs"]
-        if epochs is not None:
-            self._clock.move(self._times_moved, self._epoch, self.first_epoch + epochs)
-
-    def repeat(self) -> None:
-        """Start the epoch again, if it was the last one."""
-        epochs = self._partition.options["epochs"]
-        if epochs is not None:
-            self._clock.repeat_epoch(self.first_epoch, self.first_epoch + epochs)
-
-
-class RecordsPosition:
-    """The dataset's own position: this process reads the dataset, without reading ahead.
-
-    Args:
-        dataset: The dataset that is read.
-    """
-
-    description = "the dataset's own; can be resumed with any number of workers"
-
-    def __init__(self, dataset: RecordDataset) -> None:
-        self._dataset = dataset
-        self._loop: Any = None  # the last one; None if a position was set since
-
-    def begin(self) -> Loop:
-        self._loop = RecordsLoop(self._dataset)
-        return self._loop  # type: ignore[no-any-return]
-
-    def repeat_epoch(self) -> None:
-        if self._loop is not None:
-            self._loop.repeat()
-
-    def set_epoch(self, epoch: int) -> None:
-        self._dataset.set_epoch(epoch)
-
-    def state_dict(self) -> dict[str, Any]:
-        return self._dataset.state_dict()
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        self._dataset.load_state_dict(state)
-        self._loop = None
-
-    def resume(self, epoch: int, batches: int) -> None:
-        if not isinstance(self._dataset, CountedDataset):
-            raise TypeError(
-                "a stream cannot be resumed by a number of batches: save state_dict() and load it"
-            )
-        self.set_epoch(epoch)
-        self._dataset.resume(epoch=epoch, batches=batches)
-        self._loop = None
-
-    def _next_state(self) -> dict[str, Any]:
-        """Return the state at the start of the next iteration."""
-        session = self._dataset._session
-        now = session.partition.layout()
-        return session.to_state(session.partition.moved(*session.next_start(), now), now)
-
-
-class CountedLoop(RecordsLoop):
-    """An iteration over batches from worker processes, which are counted.
-
-    Args:
-        dataset: The dataset that is read.
-
-    Attributes:
-        place: Position of this rank.
-    """
-
-    _partition: EpochPartition  # batches of streams are not counted
-
-    def __init__(self, dataset: RecordDataset) -> None:
-        super().__init__(dataset)
-        self.place = self.start()
-        if self._partition.options["epochs"] is not None:
-            self.planned = self._partition.num_left(*self.place)
-
-    def move(self, item: Any) -> Any:
-        progress, layout = self.place
-        self.place = self._partition.advanced(progress, layout, 1), layout
-        return item
-
-    def is_at_end(self) -> bool:
-        return self._partition.is_done(*self.place)
-
-
-class CountedPosition(RecordsPosition):
-    """The number of batches that came from worker processes.
-
-    The sequence of batches does not depend on workers, so the position is that of a single process
-    after the same number of batches.
-    """
-
-    description = "counted batches; can be resumed with any number of workers"
-
-    def begin(self) -> Loop:
-        self._loop = CountedLoop(self._dataset)
-        return self._loop  # type: ignore[no-any-return]
-
-    def state_dict(self) -> dict[str, Any]:
-        session, loop = self._dataset._session, self._loop
-        if loop is None or session.is_sent_elsewhere(loop.place[0], loop.times_set):
-            return self._next_state()
-        return session.to_state(*loop.place)
-
-
-class WorkersLoop(RecordsLoop):
-    """An iteration over items from worker processes, each with the position of its worker after it.
-
-    Args:
-        dataset: The dataset that is read.
-        num_workers: Number of workers.
-        resumed: Where the workers were resumed.
-
-    Attributes:
-        places: Position of each worker after the items that were yielded, by its number, and in the
-            order in which the workers come next.
-        has_ended: Whether the loop has taken the last item.
-    """
-
-    def __init__(
-        self, dataset: RecordDataset, num_workers: int, resumed: Sequence[Place] | None
-    ) -> None:
-        super().__init__(dataset, None if resumed is None else resumed[0])
-        self.needs_new_workers = resumed is not None
-        starts = resumed or [self.start(worker, num_workers) for worker in range(num_workers)]
-        self.places = {layout.worker: (progress, layout) for progress, layout in starts}
-        self.has_ended = False
-
-    def move(self, item: Any) -> Any:
-        own, (progress, layout) = item
-        del self.places[layout.worker]
-        self.places[layout.worker] = progress, layout
-        return own
-
-    def is_at_end(self) -> bool:
-        return self.has_ended or all(self._is_done(*place) for place in self.places.values())
-
-    def _is_done(self, progress: Any, layout: Any) -> bool:
-        if not self._partition.is_last_epoch(progress):
-            return False
-        units = self._partition.num_units(progress, layout)
-        return units is not None and progress.consumed >= units
-
-    def end(self) -> None:
-        super().end()
         self.has_ended = True
-
-
-class WorkersPosition(RecordsPosition):
-    """The positions of the workers, which come with their items.
-
-    Args:
-        dataset: The dataset that is read.
-        sent: The same dataset as workers get it.
-        num_workers: Number of workers.
-    """
-
-    description = "those of the workers; must be resumed with as many workers"
-
-    def __init__(self, dataset: RecordDataset, sent: RecordDataset, num_workers: int) -> None:
-        super().__init__(dataset)
-        self._sent = sent
-        self._num_workers = num_workers
-        # Where the workers of the next iteration start, if that is in its epoch.
-        self._resumed: list[Place] | None = None
-
-    def begin(self) -> Loop:
-        resumed, self._resumed = self._current(), None
-        self._sent._session.places = resumed
-        self._loop = WorkersLoop(self._dataset, self._num_workers, resumed)
-        return self._loop  # type: ignore[no-any-return]
-
-    def _current(self) -> list[Place] | None:
-        epoch = self._dataset._session.epoch
-        is_current = self._resumed is not None and self._resumed[0][0].is_in(epoch)
-        return self._resumed if is_current else None
-
-    def set_epoch(self, epoch: int) -> None:
-        super().set_epoch(epoch)
-        self._resumed = self._current()
-
-    def resume(self, epoch: int, batches: int) -> None:
-        super().resume(epoch, batches)
-        self._resumed = None
-
-    def state_dict(self) -> dict[str, Any]:
-        session, loop = self._dataset._session, self._loop
-        if loop is not None:
-            places = [*loop.places.values()]
-            if not session.is_sent_elsewhere(places[0][0], loop.times_set):
-                return self._state(places, has_ended=loop.has_ended)
-        resumed = self._current()
-        return self._next_state() if resumed is None else self._state(resumed)
-
-    def _state(self, places: Sequence[Place], *, has_ended: bool = False) -> dict[str, Any]:
-        states = [self._dataset._session.to_state(*place) for place in places]
-        return {"has_ended": has_ended, "workers": states}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        if "order" in state:  # of a loader without workers, or before the first item
-            super().load_state_dict(state)
-            self._resumed = None
-            return
-        session = self._dataset._session
-        try:
-            places = [session.from_state(each) for each in state["workers"]]
-            has_ended = bool(state["has_ended"])
-        except (KeyError, TypeError) as error:
-            raise StateMismatchError(f"this is not a state of a loader: {error!r}") from None
-        if len(places) != self._num_workers:
-            raise StateMismatchError(
-                f"the state belongs to a loader with {counted(len(places), 'worker')}: only as "
-                f"many can resume from it, and this one has {self._num_workers}"
-            )
-        if {layout.worker for _, layout in places} != {*range(self._num_workers)}:
-            raise StateMismatchError("this is not a state of a loader: workers are missing in it")
-        is_at_end = has_ended or all(session.partition.is_done(*place) for place in places)
-        self._resumed = places if session.enter(places[0][0], is_at_end=is_at_end) else None
-        self._loop = None
-
-
-# ---- map-style datasets ----
-
-
-class SamplerLoop(Loop):
-    """An iteration over the items of a sampler.
-
-    Args:
-        position: Position of the loader.
-        epoch: Its epoch.
-        used: Number of items that were used before.
-
-    Attributes:
-        epoch: Its epoch.
-        used: Number of items of the epoch that were used.
-        moves_epoch: Whether the next epoch follows: no epoch was set since it began.
-    """
-
-    def __init__(self, position: SamplerPosition, epoch: int, used: int) -> None:
-        self._position = position
-        self.epoch = epoch
-        self.used = used
-        self.moves_epoch = True
-
-    def move(self, item: Any) -> Any:
-        self.used += 1
-        self._position.note(self)
-        return item
-
-    def is_at_end(self) -> bool:
-        return self._position.is_last(self.used)
-
-    def end(self) -> None:
-        self._position.end(self)
-
-
-class SamplerPosition:
-    """The number of items of a sampler that were used, for map-style datasets.
-
-    Args:
-        sampler: The sampler. Its ``set_epoch`` is called if it has one.
-        batch_size: Number of records in a batch; None for samples.
-        identity: Values that are the same in a state of this loader.
-
-    Attributes:
-        start: Number of items that the iteration skips that began last.
-    """
-
-    description = "counted batches; can be resumed with any number of workers"
-
-    def __init__(self, sampler: Any, batch_size: int | None, identity: Mapping[str, Any]) -> None:
-        self._sampler = sampler
-        self._batch_size = batch_size or 1
-        self._identity = dict(identity)
-        self._epoch = 0  # of the next iteration
-        self.start = self._skip = 0
-        self._loop: SamplerLoop | None = None  # that yielded last; None if a position was set since
-        # Loops that began since a position was loaded or another epoch than theirs was set.
-        self._loops: weakref.WeakSet[SamplerLoop] = weakref.WeakSet()
-        self._set: int | None = None  # epoch that was set since the last iteration began
-        # Epoch and number of items of a state that is at its end.
-        self._finished: tuple[int, int] | None = None
-
-    def unused(self, items: Any) -> UnusedItems:
-        """Return the items of a sampler that the next iteration does not skip."""
-        return UnusedItems(items, self)
-
-    def begin(self) -> Loop:
-        loop = SamplerLoop(self, self._epoch, self._skip)
-        self.start, self._skip = self._skip, 0
-        self._loop = self._loop or loop
-        self._loops.add(loop)
-        self._set = self._finished = None
-        return loop
-
-    def note(self, loop: SamplerLoop) -> None:
-        """Follow a loop that yields an item."""
-        if loop in self._loops:
-            self._loop = loop
-
-    def is_last(self, used: int) -> bool:
-        """Return whether no item is left; False if the sampler has no length."""
-        try:
-            items = -(-len(self._sampler) // self._batch_size)
-        except TypeError:
-            return False
-        return used >= items
-
-    def end(self, loop: SamplerLoop) -> None:
-        """Move to the next epoch at the end of a loop, if nothing else did."""
-        if loop not in self._loops or not loop.moves_epoch:
-            return
-        self._loop = loop if self._end_of(loop.epoch, loop.used) else None
-        if loop.epoch == self._epoch:
-            self._move_to(loop.epoch + 1)
-
-    def repeat_epoch(self) -> None:
-        loop = self._loop
-        if loop is not None and loop.moves_epoch and loop.epoch + 1 == self._epoch:
-            self._loop = None
-            self._move_to(loop.epoch)
-
-    def _end_of(self, epoch: int, used: int) -> tuple[int, int] | None:
-        return (epoch, used) if used > 0 and self.is_last(used) else None
-
-    def set_epoch(self, epoch: int) -> None:
-        check_integer("epoch", epoch)
-        for loop in (*self._loops,):
-            loop.moves_epoch = False
-            if loop.epoch != epoch:
-                self._loops.discard(loop)
-        if epoch != self._epoch or (self._loop is not None and self._loop.epoch != epoch):
-            self._loop = None
-        self._move_to(epoch)
-        self._set = epoch
-        finished, self._finished = self._finished, None
-        if finished is not None and finished[0] == epoch:
-            self._skip = finished[1]  # nothing is left of it
-
-    def _move_to(self, epoch: int) -> None:
-        if epoch != self._epoch:
-            self._epoch, self._skip = epoch, 0
-        if hasattr(self._sampler, "set_epoch"):
-            self._sampler.set_epoch(epoch)
-
-    def state_dict(self) -> dict[str, Any]:
-        epoch, used = self._finished or (self._epoch, self._skip)
-        if self._loop is not None:
-            epoch, used = self._loop.epoch, self._loop.used
-        return {"version": 1, "epoch": epoch, "used": used, **self._identity}
-
-    def resume(self, epoch: int, batches: int) -> None:
-        check_integer("batches", batches)
-        self.load_state_dict({"epoch": epoch, "used": batches, **self._identity})
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        try:
-            epoch, used = int(state["epoch"]), int(state["used"])
-            found = {name: state[name] for name in self._identity}
-        except (KeyError, TypeError, ValueError) as error:
-            raise StateMismatchError(
-                f"this is not a state of a map-style dataset: {error!r}"
-            ) from None
-        for name, value in self._identity.items():
-            if found[name] != value:
-                raise StateMismatchError(
-                    f"the state does not match this dataset: {name} is {value!r} here and "
-                    f"{found[name]!r} in the state"
-                )
-        self._loop = None
-        self._loops.clear()
-        self._finished = self._end_of(epoch, used)
-        if self._finished is not None and self._set != epoch:
-            epoch, used = epoch + 1, 0
-        self._move_to(epoch)
-        if used > 0:
-            self._check_repeatable(used)
-        self._skip = used
-
-    def _check_repeatable(self, used: int) -> None:
-        """Check that the sampler yields the same items again, as far as they were used."""
-        most = used * self._batch_size + _MORE_ITEMS
-        if list(itertools.islice(self._sampler, most)) != list(
-            itertools.islice(self._sampler, most)
-        ):
-            raise StateMismatchError(
-                f"a state in the middle of an epoch cannot be resumed with this "
-                f"{type(self._sampler).__name__}, because it yields another order each time: use "
-                "a sampler with set_epoch, such as torch.utils.data.DistributedSampler(dataset, "
-                "num_replicas=1, rank=0)"
-            )
-
-
-class UnusedItems:
-    """The items of a sampler, without those that were used.
-
-    Args:
-        items: The sampler, or batches of its items.
-        position: Position of the loader.
-    """
-
-    def __init__(self, items: Any, position: SamplerPosition) -> None:
-        self._items = items
-        self._position = position
-
-    def __iter__(self) -> Iterator[Any]:
-        return itertools.islice(iter(self._items), self._position.start, None)
-
-    def __len__(self) -> int:
-        return len(self._items)
+        if self.next_epoch is not None:
+            self._move_epoch(self.next_epoch)
