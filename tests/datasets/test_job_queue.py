@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 
 from torchrec_io._datasets.job_queue import JobQueue
+from torchrec_io._datasets.record_loader import RecordLoader
 from torchrec_io._records.reader import PrefetchLimits
+from torchrec_io._tensors.block_parser import parser_of_bytes
 
 
 @dataclass
@@ -41,7 +43,9 @@ class AheadReader:
 
 def queue_of(count: int, reader: AheadReader, size: int = 4) -> JobQueue:
     numbers = [np.arange(at, min(at + size, count)) for at in range(0, count, size)]
-    return JobQueue([(0, each) for each in numbers], reader)
+    given: Any = reader
+    loader = RecordLoader(given, parser_of_bytes(None))
+    return JobQueue([(0, each) for each in numbers], loader, seed=0)
 
 
 def rest_of(queue: JobQueue) -> list[int]:

@@ -82,6 +82,10 @@ class Epochs:
         resumed = self.state.resumed
         if resumed is not None and not resumed[0].is_in(epoch):
             self.state.drop_resume()
+        self._note_epoch()
+
+    def _note_epoch(self) -> None:
+        """Do what is necessary after the epoch of the next iteration has changed."""
 
     def next_start(self) -> Place:
         """Return the position at which the next iteration of this rank starts."""
@@ -107,6 +111,7 @@ class Epochs:
         def move_epoch(next_epoch: int) -> None:
             if times == self.times:
                 clock.move(epoch, next_epoch)
+                self._note_epoch()
 
         return move_epoch
 
@@ -118,6 +123,7 @@ class Epochs:
             next_epoch: Epoch after its last one.
         """
         self.state.clock.repeat_epoch(epoch, next_epoch)
+        self._note_epoch()
 
     @property
     def times(self) -> Times:
@@ -158,7 +164,7 @@ class Epochs:
         """
         place = self.from_state(state)
         if self.enter(place[0], is_at_end=self._is_at_end(place)):
-            self.state.resume_from(place)
+            self._resume_from(place)
 
     def resume(self, place: Place) -> None:
         """Start the next iteration at a position.
@@ -167,6 +173,9 @@ class Epochs:
         nothing is left of that.
         """
         self._enter(place[0], is_at_end=self._is_at_end(place))
+        self._resume_from(place)
+
+    def _resume_from(self, place: Place) -> None:
         self.state.resume_from(place)
 
     def enter(self, progress: Progress, *, is_at_end: bool) -> bool:
@@ -189,6 +198,7 @@ class Epochs:
         self.state.clock.set(
             self.partition.epoch_after(progress) if is_at_end else progress.first_epoch
         )
+        self._note_epoch()
 
     def _is_at_end(self, place: Place) -> bool:
         """Return whether the next iteration starts with the next epoch after a position.

@@ -21,8 +21,7 @@ from .options import (
     options_of,
     takes_options,
 )
-from .pipeline import IndexedPipeline, Pipeline, units_of
-from .record_loader import RecordLoader
+from .pipeline import IndexedPipeline, Pipeline, loader_of, units_of
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -133,7 +132,7 @@ def mix(
         check_no_length_batches(mixed, "a dataset of steps")
     units, completed, errors = units_of(order, records, parser, mixed)
     paths = [path for part in parts for path in part.paths]
-    loader = RecordLoader(reader, parser)
+    loader = loader_of(reader, parser, completed)
     return MixedDataset(Pipeline(paths, first.schema, units, loader, completed, errors))
 
 

@@ -14,6 +14,7 @@ from .._order.split import parse_slice
 from .._records.formats import TFRECORD, RecordFormat
 from .._records.index import RecordIndex
 from .._records.index_cache import open_indexes
+from .._records.reader import Reader
 from .._records.record_reader import RecordReader
 from .._storage.local import StrPath
 from .._storage.location import Location
@@ -62,6 +63,15 @@ def units_of(
 
         return pack_documents(order, reader, parser, options, lengths)
     return order, options, ()
+
+
+def loader_of(reader: Reader, parser: BlockParser, options: Mapping[str, Any]) -> RecordLoader:
+    """Return the loader of the units that options ask for; see :func:`units_of`."""
+    if options.get("pack") is None:
+        return RecordLoader(reader, parser)
+    from .packing import RowLoader  # noqa: PLC0415  # rarely needed
+
+    return RowLoader(reader, parser, options["pack"], raises=options["on_error"] == "raise")
 
 
 @dataclass(frozen=True)
@@ -229,7 +239,7 @@ class IndexedPipeline(Pipeline):
             paths,
             schema,
             order,
-            RecordLoader(reader, parser),
+            loader_of(reader, parser, options),
             options,
             [*errors, *left_out],
             records=records,

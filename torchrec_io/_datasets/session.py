@@ -22,20 +22,18 @@ from .absent_features import warn_of_absent_features
 from .bad_records import ErrorHandler
 from .epoch_clock import worker_iteration
 from .epochs import Epochs, first_rank
-from .iteration import Iteration, Position
-from .latest_position import LatestPosition
+from .iteration import Iteration
 from .lost_items import report_lost_items
 from .options import makes_batches, resolved_rank
 from .partition import RecordPartition
 from .pipeline import Pipeline
+from .position import LatestPosition, Position
 from .statistics import IterationMeter, LoadingStats, StatsWindow
 from .transform import Transform
 from .worker_state import Subject
 
 if TYPE_CHECKING:
     from torch.utils.data._utils.worker import WorkerInfo
-
-    from .packing import RowAssembler
 
 logger = logging.getLogger("torchrec_io")
 
@@ -194,20 +192,7 @@ class Session(Epochs):
         """Return the names of the columns that are no Tensors, where that is known."""
         if self.pipeline.options["transform"] is not None:
             return []
-        loader = self.pipeline.loader
-        assembler = self._assembler()
-        if assembler is None:
-            return loader.other_columns()
-        return assembler.other_columns([*loader.empty_items().columns.flat()])
-
-    def _assembler(self) -> RowAssembler | None:
-        """Return the assembler of packed rows; None if the dataset does not pack records."""
-        pipeline = self.pipeline
-        if pipeline.options.get("pack") is None:
-            return None
-        from .packing import RowAssembler  # noqa: PLC0415  # rarely needed
-
-        return RowAssembler.of(pipeline.options, pipeline.loader)
+        return self.pipeline.loader.other_columns()
 
     # ---- iterating ----
 
@@ -223,13 +208,18 @@ class Session(Epochs):
         if threads is None:
             threads = 2 if worker is None else 1
         self._meter = IterationMeter(self.state.counters, threads)
+        latest = self._latest.get()
+        if latest is not None and latest.times.loaded != position.times.loaded:
+            self._latest = LatestPosition()  # older iterations that still run no longer count
+        self._latest.start(position)
+        self.newest = position
         iteration = Iteration(
             self.pipeline.loader,
             position,
+            self._latest,
             self.state.counters,
             self._meter,
             transform=Transform.of(partition.options, self.pipeline.loader.reader),
-            assembler=self._assembler(),
         )
 
         def begin_first() -> None:
@@ -239,13 +229,8 @@ class Session(Epochs):
             begin()
 
         items = iteration.items(threads, begin_first)
-        latest = self._latest.get()
-        if latest is not None and latest.times.loaded != position.times.loaded:
-            self._latest = LatestPosition()  # older iterations that still run no longer count
-        self.newest = position
-        followed = self._latest.followed(items, position, in_batches=partition.in_batches)
-        close_at_exit(followed)
-        return followed if partition.in_batches else itertools.chain.from_iterable(followed)
+        close_at_exit(items)
+        return items if partition.in_batches else itertools.chain.from_iterable(items)
 
     def _begin_in_worker(self, worker: WorkerInfo, partition: RecordPartition) -> None:
         """Prepare this DataLoader worker for an iteration."""

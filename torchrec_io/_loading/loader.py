@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import dataclasses
 import functools
 import multiprocessing
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sized
@@ -36,7 +35,7 @@ from .._tensors.trainers import trainer_hooks
 from ..checks import check_integer, counted
 from .images import describe_images
 from .loop_stats import LoopStats
-from .position import LoaderPosition, Loop
+from .position import ResumableLoader
 from .sampling import SamplerEpochs, UnusedItems
 
 if TYPE_CHECKING:
@@ -65,7 +64,7 @@ class Loader(Generic[Item_co]):
     """
 
     def __init__(
-        self, batches: _Batches, device: torch.device | None, described: Iterable[str]
+        self, batches: ResumableLoader, device: torch.device | None, described: Iterable[str]
     ) -> None:
         self.dataset: Any = batches.dataset
         self.device = device
@@ -73,7 +72,7 @@ class Loader(Generic[Item_co]):
         self._given: Any = batches if device is None else DevicePrefetcher(batches, device)
         self._described = list(described)
         self._has_loop = False  # that uses the worker processes
-        self._num_workers: int = batches.loader.num_workers
+        self._num_workers = batches.num_workers
         self._stats = LoopStats(batches.dataset, in_batches=batches.in_batches)
 
     def __iter__(self) -> Iterator[Item_co]:
@@ -126,7 +125,7 @@ class Loader(Generic[Item_co]):
 
     def repeat_epoch(self) -> None:
         """Internal interface: start the last epoch again, as its last batches were not used."""
-        self._batches.position.repeat_epoch()
+        self._batches.repeat_epoch()
 
     def state_dict(self) -> dict[str, Any]:
         """Return the position of the loop as plain numbers and strings.
@@ -162,7 +161,7 @@ class Loader(Generic[Item_co]):
         Raises:
             ValueError: If the dataset has no ``batch_size``, or the epoch has fewer batches.
         """
-        self._batches.position.resume(epoch, batches)
+        self._batches.resume(epoch, batches)
 
     def describe(self) -> str:
         """Return the choices of the loader and their reasons, in lines of text.
@@ -296,7 +295,8 @@ def make_loader(
                 "sampler must be None for this dataset, which has its own order: samplers are for "
                 "map-style datasets"
             )
-        batches = _of_records(_with_batch_size(dataset, batch_size), collate_fn, options)
+        dataset = _with_batch_size(dataset, batch_size)
+        batches = _of_records(dataset, collate_fn, options)
     elif hasattr(dataset, "__len__") and not isinstance(dataset, IterableDataset):
         batches = _of_numbers(dataset, batch_size, sampler, collate_fn, options)
     else:
@@ -304,67 +304,22 @@ def make_loader(
             f"dataset must be one of torchrec_io or have __getitem__ and __len__, got {dataset!r}"
         )
     described = [
-        *batches.described(collate_fn),
+        f"yields: {_about_items(dataset, batch_size)}",
+        *_about_functions(dataset, collate_fn),
         *_about_selection(dataset),
         *describe_images(dataset),
-        _about_processes(batches, num_workers, multiprocessing_context),
+        _about_processes(dataset, num_workers, multiprocessing_context),
         _about_pinning(wanted, pin_memory, on_cuda=on_cuda),
         _about_device(target),
-        f"states: {batches.position.description}",
+        f"states: {batches.description}",
     ]
     return Loader(batches, target, described)
 
 
-@dataclasses.dataclass
-class _Batches:
-    """A DataLoader with the position of the loops over it.
-
-    Attributes:
-        dataset: The dataset that is read.
-        loader: The DataLoader.
-        position: Position of the loader.
-        what: Description of its items.
-        in_batches: Whether its items are batches.
-        newest: The loop that was started last; None before the first one.
-    """
-
-    dataset: Any
-    loader: Any
-    position: LoaderPosition
-    what: str
-    in_batches: bool
-    newest: Loop | None = None
-
-    def __iter__(self) -> Iterator[Any]:
-        self.newest = loop = self.position.begin()
-        return loop.items(self.loader)
-
-    def __len__(self) -> int:
-        return len(self.loader)
-
-    def set_epoch(self, epoch: int) -> None:
-        self.position.set_epoch(epoch)
-
-    def state_dict(self) -> dict[str, Any]:
-        return self.position.state_dict()
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        self.position.load_state_dict(state)
-
-    def described(self, collate_fn: Any) -> Iterator[str]:
-        yield f"yields: {self.what}"
-        if collate_fn is not None:
-            yield f"collated by: {_name_of(collate_fn)}"
-        if isinstance(self.dataset, RecordDataset):
-            transform = self.dataset._session.pipeline.options["transform"]
-            if transform is not None:
-                yield f"transformed by: {_name_of(transform)}"
-
-
 def _of_records(
     dataset: RecordDataset, collate_fn: Callable[[Any], Any] | None, options: dict[str, Any]
-) -> _Batches:
-    """Return the batches of a dataset with an order of its own."""
+) -> ResumableLoader:
+    """Return the loader of a dataset with an order of its own."""
     dataset._session.is_own_share = True
     partition = dataset._session.partition
     num_workers = options["num_workers"]
@@ -374,18 +329,24 @@ def _of_records(
         and isinstance(partition, EpochPartition)
         and (partition.options["on_error"] == "raise" or partition.replaces_lost)
     )
-    position = LoaderPosition(dataset._session, num_workers, is_counted=is_counted)
+    batches = ResumableLoader(
+        dataset,
+        dataset._session,
+        num_workers,
+        in_batches=partition.in_batches,
+        is_counted=is_counted,
+    )
     given: Any = dataset
     if num_workers > 0:
         given = copy.copy(dataset)
         given._session.share(dataset._session)
-        given._session.starts = position.starts
+        given._session.starts = batches.starts
         given._session.is_own_share = True
-    if position.has_workers_places:
+    if batches.has_workers_places:
         given = _PlacedItems(given)
         collate_fn = functools.partial(_collate_placed, collate_fn or default_convert)
-    loader: Any = DataLoader(given, batch_size=None, collate_fn=collate_fn, **options)
-    return _Batches(dataset, loader, position, _about_batches(dataset), partition.in_batches)
+    batches.loader = DataLoader(given, batch_size=None, collate_fn=collate_fn, **options)
+    return batches
 
 
 class _PlacedItems(IterableDataset[Any]):
@@ -435,8 +396,8 @@ def _of_numbers(
     sampler: Iterable[int] | None,
     collate_fn: Callable[[Any], Any] | None,
     options: dict[str, Any],
-) -> _Batches:
-    """Return the batches of a map-style dataset."""
+) -> ResumableLoader:
+    """Return the loader of a map-style dataset."""
     _, world_size = resolve_rank(None, None)
     if sampler is None and world_size > 1:
         raise ValueError(
@@ -455,18 +416,25 @@ def _of_numbers(
     if isinstance(dataset, SelectingDataset):
         identity["split"] = dataset._record_order.selection.fingerprint()
     epochs = SamplerEpochs(given, batch_size, identity)
-    position = LoaderPosition(epochs, options["num_workers"], is_counted=True)
+    batches = ResumableLoader(
+        dataset,
+        epochs,
+        options["num_workers"],
+        in_batches=batch_size is not None,
+        is_counted=True,
+    )
     if batch_size is None:
-        what = "samples, one by one"
-        items: dict[str, Any] = {"batch_size": None, "sampler": UnusedItems(given, position.starts)}
+        items: dict[str, Any] = {
+            "batch_size": None,
+            "sampler": UnusedItems(given, batches.starts),
+        }
     else:
         check_integer("batch_size", batch_size, 1)
-        what = f"batches of {counted(batch_size, 'record')}, by number"
-        batches = BatchSampler(given, batch_size, drop_last=False)
-        items = {"batch_sampler": UnusedItems(batches, position.starts)}
+        sampled = BatchSampler(given, batch_size, drop_last=False)
+        items = {"batch_sampler": UnusedItems(sampled, batches.starts)}
         collate_fn = collate_fn or collate
-    loader: Any = DataLoader(dataset, collate_fn=collate_fn, **items, **options)
-    return _Batches(dataset, loader, position, what, batch_size is not None)
+    batches.loader = DataLoader(dataset, collate_fn=collate_fn, **items, **options)
+    return batches
 
 
 def _knows_rank(sampler: Any) -> bool:
@@ -484,8 +452,12 @@ def _name_of(function: Any) -> str:
     return name or repr(function)
 
 
-def _about_batches(dataset: RecordDataset) -> str:
-    """Describe the items of a dataset."""
+def _about_items(dataset: Any, batch_size: int | None) -> str:
+    """Describe the items of a loader."""
+    if not isinstance(dataset, RecordDataset):
+        if batch_size is None:
+            return "samples, one by one"
+        return f"batches of {counted(batch_size, 'record')}, by number"
     partition = dataset._session.partition
     if not partition.in_batches:
         return "packed rows, one by one" if partition.has_rows else "samples, one by one"
@@ -501,6 +473,16 @@ def _about_batches(dataset: RecordDataset) -> str:
     return f"{kind}, of {size} of similar length{most}"
 
 
+def _about_functions(dataset: Any, collate_fn: Callable[[Any], Any] | None) -> Iterator[str]:
+    """Describe the functions of the user that make the items."""
+    if collate_fn is not None:
+        yield f"collated by: {_name_of(collate_fn)}"
+    if isinstance(dataset, RecordDataset):
+        transform = dataset._session.pipeline.options["transform"]
+        if transform is not None:
+            yield f"transformed by: {_name_of(transform)}"
+
+
 def _about_selection(dataset: Any) -> Iterator[str]:
     """Describe which records of the files the dataset has, if these are not all."""
     if isinstance(dataset, SelectingDataset):
@@ -509,11 +491,11 @@ def _about_selection(dataset: Any) -> Iterator[str]:
             yield f"selected: {describe_records(order)}"
 
 
-def _about_processes(batches: _Batches, num_workers: int, context: Any) -> str:
+def _about_processes(dataset: Any, num_workers: int, context: Any) -> str:
     if num_workers == 0:
         threads = 1
-        if isinstance(batches.dataset, RecordDataset):
-            threads = batches.dataset._session.pipeline.options["num_threads"] or 2
+        if isinstance(dataset, RecordDataset):
+            threads = dataset._session.pipeline.options["num_threads"] or 2
         how = "when a batch is asked for" if threads == 1 else f"with {threads} parsing threads"
         return f"read by: this process, {how}"
     name = getattr(context, "_name", context) or _start_method()

@@ -1,4 +1,4 @@
-"""Positions of the loops over a loader."""
+"""Loaders that can be saved and resumed: their loops, and the positions of these."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, cast
 import torch
 
 from .._datasets.epochs import Epochs
-from .._datasets.iteration import Position
+from .._datasets.position import Position
 from .._datasets.session import Session
 from .._order.progress import PLACE_NUMBERS, Place, ProcessLayout, Progress, place_numbers
 from ..checks import counted
@@ -18,32 +18,46 @@ from ..errors import StateMismatchError
 _END = object()
 
 
-class LoaderPosition:
-    """The position of a loader: that of the loop that yielded last, or one that was set.
+class ResumableLoader:
+    """An iterable over the items of a DataLoader, with the position of the loops over it.
 
-    It follows from the number of items that a loop has yielded. Where records may be lost, and for
-    samples and streams, it is that of the iterator of this process, or those of the workers, which
-    come with their items.
+    The position is that of the loop that yielded last, or one that was set. It follows from the
+    number of items that a loop has yielded. Where records may be lost, and for samples and streams,
+    it is that of the iterator of this process, or those of the workers, which come with their
+    items.
 
     Args:
+        dataset: The dataset that is read.
         epochs: Epoch of the next loop, and the position at which it starts.
         num_workers: Number of worker processes.
+        in_batches: Whether an item is a batch.
         is_counted: Whether the position follows from the number of items.
 
     Attributes:
+        dataset: The dataset that is read.
         epochs: Epoch of the next loop, and the position at which it starts.
         num_workers: Number of worker processes.
+        in_batches: Whether an item is a batch.
         is_counted: Whether the position follows from the number of items.
         starts: Where the processes start in the loop that began last: int64
-            ``[processes, PLACE_NUMBERS]`` in shared memory.
+            ``[processes, PLACE_NUMBERS]`` in shared memory. The dataset, or sampler, of the
+            DataLoader starts there.
+        loader: The DataLoader; it is set once.
+        newest: The loop that began last; None before the first one.
     """
 
-    def __init__(self, epochs: Epochs, num_workers: int, *, is_counted: bool) -> None:
+    def __init__(
+        self, dataset: Any, epochs: Epochs, num_workers: int, *, in_batches: bool, is_counted: bool
+    ) -> None:
+        self.dataset = dataset
         self.epochs = epochs
         self.num_workers = num_workers
+        self.in_batches = in_batches
         self.is_counted = is_counted
         self.starts = torch.zeros((max(1, num_workers), PLACE_NUMBERS), dtype=torch.int64)
         self.starts.share_memory_()  # type: ignore[no-untyped-call]
+        self.loader: Any = None
+        self.newest: Loop | None = None
         self._loop: Loop | None = None  # that yielded last
         # Where the workers of the next loop start, if that is in its epoch. The first one is the
         # one whose item comes next.
@@ -70,8 +84,14 @@ class LoaderPosition:
 
     # ---- loops ----
 
-    def begin(self) -> Loop:
-        """Return a loop that starts."""
+    def __len__(self) -> int:
+        return len(self.loader)
+
+    def __iter__(self) -> Iterator[Any]:
+        self.newest = loop = self._begin()
+        return loop.items()
+
+    def _begin(self) -> Loop:
         resumed, self._resumed = self._current(), None
         if resumed is None:
             start = self._next_start()
@@ -191,7 +211,7 @@ class Loop:
     of the loop.
 
     Args:
-        position: The position of the loader.
+        owner: The loader.
         start: Position at which this rank starts; None if only the workers know theirs.
         starts: Position at which each process starts.
 
@@ -205,14 +225,14 @@ class Loop:
     """
 
     def __init__(
-        self, position: LoaderPosition, start: Place | None, starts: Sequence[Place]
+        self, owner: ResumableLoader, start: Place | None, starts: Sequence[Place]
     ) -> None:
-        epochs = position.epochs
-        self._position = position
+        epochs = owner.epochs
+        self._owner = owner
         partition: Any = epochs.partition  # that of counted items knows how many there are
         self._partition = partition
         self._starts = starts
-        self._start = start if position.is_counted else None
+        self._start = start if owner.is_counted else None
         # Position of each process after the items that were yielded, in the order in which the
         # workers come next.
         self._places = {layout.worker: (progress, layout) for progress, layout in starts}
@@ -229,24 +249,24 @@ class Loop:
         self.num_yielded = 0
         self.is_running = self.has_ended = False
 
-    def items(self, loader: Any) -> Iterator[Any]:
-        """Start the iteration over a DataLoader, and return its items.
+    def items(self) -> Iterator[Any]:
+        """Start the iteration over the DataLoader, and yield its items.
 
         Raises:
             RuntimeError: At the end, if an item is missing.
         """
-        position = self._position
+        owner = self._owner
         self.is_running = True
         try:
-            with position.starting(self._starts):
-                items = iter(loader)
+            with owner.starting(self._starts):
+                items = iter(owner.loader)
                 item: Any = next(items, _END)
-            if position.session is not None:
-                self._own = position.session.newest
+            if owner.session is not None:
+                self._own = owner.session.newest
             while item is not _END:
                 self.num_yielded += 1
-                position.note(self)
-                if position.has_workers_places:
+                owner.note(self)
+                if owner.has_workers_places:
                     item, (progress, layout) = item
                     del self._places[layout.worker]
                     self._places[layout.worker] = progress, layout
@@ -255,7 +275,7 @@ class Loop:
         finally:
             self.is_running = False
         is_whole = self._planned is None or self.num_yielded >= self._planned
-        if not is_whole and isinstance(position.epochs, Session):
+        if not is_whole and isinstance(owner.epochs, Session):
             raise RuntimeError(
                 f"the workers ended after {counted(self.num_yielded, 'item')} of {self._planned}, "
                 "before the last item of the epoch: an item was lost between a worker process and "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
@@ -109,54 +109,22 @@ class SamplerEpochs(Epochs):
                 )
         return Progress(epoch, epoch, consumed=used), self._partition.layout()
 
-    # ---- telling the sampler its epoch ----
-
-    def set_epoch(self, epoch: int) -> None:
-        super().set_epoch(epoch)
-        self._tell_sampler()
-
-    def begin(self) -> Callable[[int], None]:
-        move_epoch = super().begin()
-
-        def move_both(next_epoch: int) -> None:
-            move_epoch(next_epoch)
-            self._tell_sampler()
-
-        return move_both
-
-    def repeat(self, epoch: int, next_epoch: int) -> None:
-        super().repeat(epoch, next_epoch)
-        self._tell_sampler()
-
-    def load(self, state: Mapping[str, Any]) -> None:
-        super().load(state)
-        self._check_resumed()
-
-    def resume(self, place: Place) -> None:
-        super().resume(place)
-        self._check_resumed()
-
-    def _tell_sampler(self) -> None:
+    def _note_epoch(self) -> None:
         if hasattr(self._sampler, "set_epoch"):
             self._sampler.set_epoch(self.epoch)
 
-    def _check_resumed(self) -> None:
-        """Check that the sampler yields the same items again, as far as they were used."""
-        self._tell_sampler()
-        resumed = self.current(self.state.resumed)
-        if resumed is None or resumed[0].consumed == 0:
-            return
-        most = resumed[0].consumed * self._most_records + _MORE_ITEMS
-        if list(itertools.islice(self._sampler, most)) != list(
-            itertools.islice(self._sampler, most)
-        ):
-            self.state.drop_resume()
+    def _resume_from(self, place: Place) -> None:
+        used = 0 if self.current(place) is None else place[0].consumed
+        most = used * self._most_records + _MORE_ITEMS
+        items = self._sampler
+        if used > 0 and [*itertools.islice(items, most)] != [*itertools.islice(items, most)]:
             raise StateMismatchError(
                 f"a state in the middle of an epoch cannot be resumed with this "
                 f"{type(self._sampler).__name__}, because it yields another order each time: use "
                 "a sampler with set_epoch, such as torch.utils.data.DistributedSampler(dataset, "
                 "num_replicas=1, rank=0)"
             )
+        super()._resume_from(place)
 
 
 class UnusedItems:
@@ -164,7 +132,7 @@ class UnusedItems:
 
     Args:
         items: The sampler, or batches of its items.
-        starts: Where the loop starts that began last; see :class:`LoaderPosition`.
+        starts: Where the loop starts that began last; see :class:`ResumableLoader`.
     """
 
     def __init__(self, items: Any, starts: torch.Tensor) -> None:
