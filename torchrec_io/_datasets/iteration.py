@@ -283,7 +283,11 @@ class Iteration:
 
     def _load_together(self, jobs: Sequence[LoadJob]) -> list[Result]:
         """Load batches that can be loaded together: those before one with an error, or fewer."""
-        planned = [*itertools.takewhile(lambda job: job.error is None, jobs)]
+        planned: list[LoadJob] = []
+        for job in jobs:
+            if job.error is not None:
+                break
+            planned.append(job)
         try:
             run = self._loader.load_jobs(planned) if planned else []
         except OSError as error:

@@ -46,7 +46,7 @@ def pack_documents(
     options: Mapping[str, Any],
     known: Lengths | None,
 ) -> tuple[PackedOrder, Mapping[str, Any], list[TorchRecIOError]]:
-    """Return packed rows, and the options with the name of the tokens; see ``units_of``.
+    """Return packed rows, the options with the name of the tokens, and errors; see ``Pipeline``.
 
     Args:
         order: Order of the documents.

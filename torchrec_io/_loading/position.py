@@ -255,7 +255,7 @@ class Loop:
         Raises:
             RuntimeError: At the end, if an item is missing.
         """
-        owner = self._owner
+        owner, has_places = self._owner, self._owner.has_workers_places
         self.is_running = True
         try:
             with owner.starting(self._starts):
@@ -266,7 +266,7 @@ class Loop:
             while item is not _END:
                 self.num_yielded += 1
                 owner.note(self)
-                if owner.has_workers_places:
+                if has_places:
                     item, (progress, layout) = item
                     del self._places[layout.worker]
                     self._places[layout.worker] = progress, layout
