@@ -85,7 +85,7 @@ class Epochs:
         self._note_epoch()
 
     def _note_epoch(self) -> None:
-        """Do what is necessary after the epoch of the next iteration has changed."""
+        """Update what depends on the epoch of the next iteration: nothing here."""
 
     def next_start(self) -> Place:
         """Return the position at which the next iteration of this rank starts."""

@@ -304,9 +304,9 @@ class Iteration:
         return self._transformed(job, loaded)
 
     def _transformed(self, job: LoadJob, loaded: Loaded) -> Loaded:
-        """Return what the consuming thread needs of loaded records.
+        """Transform loaded records, unless others are put into their batch.
 
-        They are transformed, unless others are put into their batch.
+        Stored records that are not needed any more are released.
         """
         if not self._keeps_blocks:
             loaded = loaded._replace(block=None)

@@ -132,7 +132,7 @@ def _left_out(
 
 
 class RowLoader(RecordLoader):
-    """Reads documents, and puts them into rows. Its units are those of packed rows.
+    """A loader that reads documents and puts them into rows. A unit is a row.
 
     Args:
         reader: Reader of the documents.

@@ -8,6 +8,8 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from torch.utils.data import get_worker_info
+
 from .._order.lanes import check_lanes
 from .._order.orders import ENDLESS, Order
 from .._order.plan import EpochPlan
@@ -153,10 +155,6 @@ class RecordPartition:
         del layout
         return 0 if progress.begin else None
 
-    def check_in_worker(self, reader: Any) -> None:
-        """Raise ValueError if the files cannot be read in a DataLoader worker."""
-        reader.check_no_pipe()
-
     def check_uneven(self, progress: Progress, layout: ProcessLayout) -> None:
         """Raise ValueError if ``uneven`` does not fit the ranks."""
         del progress
@@ -173,6 +171,8 @@ class RecordPartition:
         """Yield the units of each remaining batch of an epoch."""
         if progress.begin:
             return iter(())
+        if get_worker_info() is not None:
+            reader.check_no_pipe()
         chunks: Iterator[Any] = reader.chunks(
             layout.worker * layout.world_size + layout.rank,
             layout.world_size * layout.num_workers,
@@ -301,9 +301,6 @@ class EpochPartition(RecordPartition):
 
     def num_units(self, progress: Progress, layout: ProcessLayout) -> int | None:
         return self.plan(layout, progress).num_worker_records
-
-    def check_in_worker(self, reader: Any) -> None:
-        """Accept all files, which are no pipes."""
 
     def check_uneven(self, progress: Progress, layout: ProcessLayout) -> None:
         is_endless = self.options["epochs"] is None or len(self.order) == ENDLESS

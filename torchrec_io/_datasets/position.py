@@ -190,7 +190,7 @@ class LatestPosition:
         return is_beside
 
     def note(self, position: Position) -> None:
-        """Note that an iteration beside the main one yields, or ends."""
+        """Note an item, or the end, of an iteration beside the main one."""
         assert self._main is not None
         self._beside = position, self._main.progress
 

@@ -199,10 +199,10 @@ class Session(Epochs):
     def iterate(self) -> Iterator[Any]:
         """Start an iteration of this process and return its items."""
         worker = get_worker_info()
-        self.state.is_in_workers = worker is not None
+        self.state.is_in_workers = int(worker is not None)
         partition = self.partition
         if worker is not None:
-            self._begin_in_worker(worker, partition)
+            self._begin_in_worker(worker)
         position, begin = self._start(worker, partition)
         threads = self.pipeline.options["num_threads"]
         if threads is None:
@@ -232,9 +232,8 @@ class Session(Epochs):
         close_at_exit(items)
         return items if partition.in_batches else itertools.chain.from_iterable(items)
 
-    def _begin_in_worker(self, worker: WorkerInfo, partition: RecordPartition) -> None:
+    def _begin_in_worker(self, worker: WorkerInfo) -> None:
         """Prepare this DataLoader worker for an iteration."""
-        partition.check_in_worker(self.pipeline.loader.reader)
         warning = trainer_hooks().position_warning()
         if worker.id == 0 and self.starts is None and warning is not None:
             self.state.warn_once(logger, Subject.positions, warning)

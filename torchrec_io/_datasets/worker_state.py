@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 import functools
 import logging
+from typing import Any
 
 import torch
 
@@ -14,8 +15,9 @@ from .epoch_clock import CLOCK_NUMBERS, EpochClock
 from .statistics import COUNTER_NUMBERS, LoadingCounters
 
 # Positions of the numbers in the shared memory, after those of the clock and the counters.
+_FIRST = CLOCK_NUMBERS + COUNTER_NUMBERS
 _TIMES_SET, _TIMES_SEEN, _TIMES_LOADED, _IN_WORKERS, _WARNED, _TAKEN, _HAS_RESUME, _RESUME = range(
-    CLOCK_NUMBERS + COUNTER_NUMBERS, CLOCK_NUMBERS + COUNTER_NUMBERS + 8
+    _FIRST, _FIRST + 8
 )
 _NUM_NUMBERS = _RESUME + PLACE_NUMBERS
 # Bits of the number of workers that have started where the dataset was resumed.
@@ -31,8 +33,33 @@ class Subject(enum.IntFlag):
     features = enum.auto()
 
 
+class _Number:
+    """A number in the shared memory, as an attribute."""
+
+    def __init__(self, index: int) -> None:
+        self._index = index
+
+    def __get__(self, state: WorkerState, _: Any) -> int:
+        return int(state._shared[self._index])  # noqa: SLF001  # its descriptor
+
+    def __set__(self, state: WorkerState, value: int) -> None:
+        state._shared[self._index] = value  # noqa: SLF001
+
+
 class WorkerState:
-    """Numbers in memory that stays shared when a dataset is pickled or forked into workers."""
+    """Numbers in memory that stays shared when a dataset is pickled or forked into workers.
+
+    Attributes:
+        times_set: Number of calls of :meth:`set_epoch`.
+        times_seen: Number of those calls before the last iteration started.
+        times_loaded: Number of positions that were loaded in the process of the training loop.
+        is_in_workers: 1 if DataLoader workers ran the last iteration, else 0.
+    """
+
+    times_set = _Number(_TIMES_SET)
+    times_seen = _Number(_TIMES_SEEN)
+    times_loaded = _Number(_TIMES_LOADED)
+    is_in_workers = _Number(_IN_WORKERS)
 
     def __init__(self) -> None:
         self._shared = torch.zeros(_NUM_NUMBERS, dtype=torch.int64)
@@ -67,40 +94,12 @@ class WorkerState:
     def set_epoch(self, epoch: int) -> None:
         """Set the next epoch, as the user asked."""
         self.clock.set(epoch)
-        self._shared[_TIMES_SET] += 1
-
-    @property
-    def times_set(self) -> int:
-        """Number of calls of :meth:`set_epoch`."""
-        return int(self._shared[_TIMES_SET])
-
-    @property
-    def times_seen(self) -> int:
-        """Number of those calls before the last iteration started."""
-        return int(self._shared[_TIMES_SEEN])
-
-    @times_seen.setter
-    def times_seen(self, times: int) -> None:
-        self._shared[_TIMES_SEEN] = times
-
-    @property
-    def times_loaded(self) -> int:
-        """Number of positions that were loaded in the process of the training loop."""
-        return int(self._shared[_TIMES_LOADED])
+        self.times_set += 1
 
     def note_loaded(self) -> None:
         """Count a position that is loaded. It takes the place of all others."""
-        self._shared[_TIMES_LOADED] += 1
-        self._shared[_IN_WORKERS] = 0
-
-    @property
-    def is_in_workers(self) -> bool:
-        """True if DataLoader workers ran the last iteration."""
-        return bool(self._shared[_IN_WORKERS])
-
-    @is_in_workers.setter
-    def is_in_workers(self, value: bool) -> None:
-        self._shared[_IN_WORKERS] = value
+        self.times_loaded += 1
+        self.is_in_workers = 0
 
     # ---- the position at which the next iteration starts ----
 

@@ -35,7 +35,7 @@ from .._tensors.trainers import trainer_hooks
 from ..checks import check_integer, counted
 from .images import describe_images
 from .loop_stats import LoopStats
-from .position import ResumableLoader
+from .resumable import ResumableLoader
 from .sampling import SamplerEpochs, UnusedItems
 
 if TYPE_CHECKING:
@@ -342,7 +342,7 @@ def _of_records(
         given._session.share(dataset._session)
         given._session.starts = batches.starts
         given._session.is_own_share = True
-    if batches.has_workers_places:
+    if batches.has_worker_positions:
         given = _PlacedItems(given)
         collate_fn = functools.partial(_collate_placed, collate_fn or default_convert)
     batches.loader = DataLoader(given, batch_size=None, collate_fn=collate_fn, **options)

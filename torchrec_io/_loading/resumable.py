@@ -64,14 +64,14 @@ class ResumableLoader:
         self._resumed: list[Place] | None = None
 
     @property
-    def has_workers_places(self) -> bool:
-        """Whether the position is those of the workers."""
+    def has_worker_positions(self) -> bool:
+        """True if states hold one position for each worker."""
         return self.num_workers > 0 and not self.is_counted
 
     @property
     def description(self) -> str:
         """Source of the position, and the loaders that can resume from its states."""
-        if self.has_workers_places:
+        if self.has_worker_positions:
             return "those of the workers; must be resumed with as many workers"
         source = "counted batches" if self.is_counted else "the dataset's own"
         return f"{source}; can be resumed with any number of workers"
@@ -170,7 +170,7 @@ class ResumableLoader:
 
     def _state(self, places: Sequence[Place], *, has_ended: bool = False) -> dict[str, Any]:
         states = [self.epochs.to_state(place) for place in places]
-        if not self.has_workers_places:
+        if not self.has_worker_positions:
             return states[0]
         return {"has_ended": has_ended, "workers": states}
 
@@ -182,7 +182,7 @@ class ResumableLoader:
                 workers.
         """
         # Without workers, and before the first item, a state is that of one process.
-        if not self.has_workers_places or "order" in state:
+        if not self.has_worker_positions or "order" in state:
             self.epochs.load(state)
             self._resumed = None
             return
@@ -255,7 +255,7 @@ class Loop:
         Raises:
             RuntimeError: At the end, if an item is missing.
         """
-        owner, has_places = self._owner, self._owner.has_workers_places
+        owner, has_places = self._owner, self._owner.has_worker_positions
         self.is_running = True
         try:
             with owner.starting(self._starts):
@@ -283,7 +283,7 @@ class Loop:
             )
 
     def places(self) -> list[Place]:
-        """Return the position of this rank, or those of its workers."""
+        """Return the positions that a state holds: one, or one for each worker."""
         if self._own is not None:
             return [self._own.place]
         if self._start is not None:
