@@ -82,9 +82,9 @@ class Epochs:
         resumed = self.state.resumed
         if resumed is not None and not resumed[0].is_in(epoch):
             self.state.drop_resume()
-        self._note_epoch()
+        self.note_epoch()
 
-    def _note_epoch(self) -> None:
+    def note_epoch(self) -> None:
         """Update what depends on the epoch of the next iteration: nothing here."""
 
     def next_start(self) -> Place:
@@ -105,13 +105,13 @@ class Epochs:
         It takes the epoch after the last one. It does nothing if the epoch or a position was set
         since, or another iteration has moved the epoch.
         """
-        times, clock = self.times, self.state.clock
-        epoch, _ = clock.begin(clock.new_iteration())
+        state, times = self.state, self.times
+        epoch, _ = state.clock.begin(state.clock.new_iteration())
 
+        # It must not refer to this object, which refers to the position of the iteration.
         def move_epoch(next_epoch: int) -> None:
-            if times == self.times:
-                clock.move(epoch, next_epoch)
-                self._note_epoch()
+            if times == (state.times_set, state.times_loaded):
+                state.clock.move(epoch, next_epoch)
 
         return move_epoch
 
@@ -123,7 +123,7 @@ class Epochs:
             next_epoch: Epoch after its last one.
         """
         self.state.clock.repeat_epoch(epoch, next_epoch)
-        self._note_epoch()
+        self.note_epoch()
 
     @property
     def times(self) -> Times:
@@ -198,7 +198,7 @@ class Epochs:
         self.state.clock.set(
             self.partition.epoch_after(progress) if is_at_end else progress.first_epoch
         )
-        self._note_epoch()
+        self.note_epoch()
 
     def _is_at_end(self, place: Place) -> bool:
         """Return whether the next iteration starts with the next epoch after a position.

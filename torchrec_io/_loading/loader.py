@@ -99,9 +99,9 @@ class Loader(Generic[Item_co]):
                     if taken == loop.num_yielded and loop.is_at_end():
                         if mark_end is not None:
                             mark_end(loop.num_unrepeated())
-                        loop.end()
+                        self._batches.end(loop)
                     yield item
-            loop.end()
+            self._batches.end(loop)
         finally:
             self._has_loop = False
 

@@ -89,7 +89,36 @@ class ResumableLoader:
 
     def __iter__(self) -> Iterator[Any]:
         self.newest = loop = self._begin()
-        return loop.items()
+        return self._items(loop)
+
+    def _items(self, loop: Loop) -> Iterator[Any]:
+        """Start the iteration over the DataLoader, and yield its items.
+
+        Raises:
+            RuntimeError: At the end, if an item is missing.
+        """
+        loop.is_running = True
+        try:
+            with self._starting(loop.starts):
+                items = iter(self.loader)
+                item: Any = next(items, _END)
+            if self.session is not None:
+                loop.own = self.session.newest
+            while item is not _END:
+                item = loop.take(item)
+                if self._loop is not loop and loop.times.loaded == self.epochs.times.loaded:
+                    self._loop = loop
+                yield item
+                item = next(items, _END)
+        finally:
+            loop.is_running = False
+        if isinstance(self.epochs, Session):
+            loop.check_whole()
+
+    def end(self, loop: Loop) -> None:
+        """Move to the next epoch: a loop has taken its last item."""
+        loop.end()
+        self.epochs.note_epoch()
 
     def _begin(self) -> Loop:
         resumed, self._resumed = self._current(), None
@@ -105,7 +134,7 @@ class ResumableLoader:
         return loop
 
     @contextlib.contextmanager
-    def starting(self, starts: Sequence[Place]) -> Iterator[None]:
+    def _starting(self, starts: Sequence[Place]) -> Iterator[None]:
         """Return a context in which the iterators of a loop start at positions."""
         self.starts.copy_(torch.tensor([place_numbers(place) for place in starts]))
         session = self.session
@@ -128,11 +157,6 @@ class ResumableLoader:
         partition = self.epochs.partition
         layout = partition.layout()
         return partition.moved(*self.epochs.next_start(), layout), layout
-
-    def note(self, loop: Loop) -> None:
-        """Follow a loop that yields an item."""
-        if self._loop is not loop and loop.times.loaded == self.epochs.times.loaded:
-            self._loop = loop
 
     def repeat_epoch(self) -> None:
         """Start the last epoch again: its last batches were not used."""
@@ -211,11 +235,13 @@ class Loop:
     of the loop.
 
     Args:
-        owner: The loader.
+        owner: The loader. It is not kept, because it keeps its loops.
         start: Position at which this rank starts; None if only the workers know theirs.
         starts: Position at which each process starts.
 
     Attributes:
+        starts: Position at which each process starts.
+        own: Position of the iterator of this process; None if that is not known.
         times: How often epochs were set and positions loaded before it.
         first_epoch: Epoch with which it starts.
         next_epoch: Epoch after its last one; None if it is endless.
@@ -228,15 +254,15 @@ class Loop:
         self, owner: ResumableLoader, start: Place | None, starts: Sequence[Place]
     ) -> None:
         epochs = owner.epochs
-        self._owner = owner
+        self._has_worker_positions = owner.has_worker_positions
         partition: Any = epochs.partition  # that of counted items knows how many there are
         self._partition = partition
-        self._starts = starts
+        self.starts = starts
         self._start = start if owner.is_counted else None
         # Position of each process after the items that were yielded, in the order in which the
         # workers come next.
         self._places = {layout.worker: (progress, layout) for progress, layout in starts}
-        self._own: Position | None = None  # of the iterator of this process
+        self.own: Position | None = None  # of the iterator of this process
         self.times = epochs.times
         self._move_epoch = epochs.begin()
         self.first_epoch = starts[0][0].first_epoch
@@ -249,33 +275,18 @@ class Loop:
         self.num_yielded = 0
         self.is_running = self.has_ended = False
 
-    def items(self) -> Iterator[Any]:
-        """Start the iteration over the DataLoader, and yield its items.
+    def take(self, item: Any) -> Any:
+        """Move to the end of an item of the DataLoader, and return what the loop gets of it."""
+        self.num_yielded += 1
+        if self._has_worker_positions:
+            item, (progress, layout) = item
+            del self._places[layout.worker]
+            self._places[layout.worker] = progress, layout
+        return item
 
-        Raises:
-            RuntimeError: At the end, if an item is missing.
-        """
-        owner, has_places = self._owner, self._owner.has_worker_positions
-        self.is_running = True
-        try:
-            with owner.starting(self._starts):
-                items = iter(owner.loader)
-                item: Any = next(items, _END)
-            if owner.session is not None:
-                self._own = owner.session.newest
-            while item is not _END:
-                self.num_yielded += 1
-                owner.note(self)
-                if has_places:
-                    item, (progress, layout) = item
-                    del self._places[layout.worker]
-                    self._places[layout.worker] = progress, layout
-                yield item
-                item = next(items, _END)
-        finally:
-            self.is_running = False
-        is_whole = self._planned is None or self.num_yielded >= self._planned
-        if not is_whole and isinstance(owner.epochs, Session):
+    def check_whole(self) -> None:
+        """Raise RuntimeError if an item is missing at the end."""
+        if self._planned is not None and self.num_yielded < self._planned:
             raise RuntimeError(
                 f"the workers ended after {counted(self.num_yielded, 'item')} of {self._planned}, "
                 "before the last item of the epoch: an item was lost between a worker process and "
@@ -284,8 +295,8 @@ class Loop:
 
     def places(self) -> list[Place]:
         """Return the positions that a state holds: one, or one for each worker."""
-        if self._own is not None:
-            return [self._own.place]
+        if self.own is not None:
+            return [self.own.place]
         if self._start is not None:
             progress, layout = self._start
             return [(self._partition.advanced(progress, layout, self.num_yielded), layout)]
@@ -293,8 +304,8 @@ class Loop:
 
     def is_at_end(self) -> bool:
         """Return whether the last item was yielded, as far as this is known."""
-        if self._own is not None:
-            return self._own.has_ended
+        if self.own is not None:
+            return self.own.has_ended
         if self._start is not None:
             return self._planned is not None and self.num_yielded >= self._planned
         return self.has_ended or all(self._is_done(*place) for place in self._places.values())
@@ -311,7 +322,7 @@ class Loop:
 
         0 if no record is repeated there; None if that is not known.
         """
-        found: int | None = self._partition.num_unrepeated(*self._starts[0])
+        found: int | None = self._partition.num_unrepeated(*self.starts[0])
         return found
 
     def end(self) -> None:

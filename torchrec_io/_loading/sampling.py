@@ -109,7 +109,7 @@ class SamplerEpochs(Epochs):
                 )
         return Progress(epoch, epoch, consumed=used), self._partition.layout()
 
-    def _note_epoch(self) -> None:
+    def note_epoch(self) -> None:
         if hasattr(self._sampler, "set_epoch"):
             self._sampler.set_epoch(self.epoch)
 
