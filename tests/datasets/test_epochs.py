@@ -26,9 +26,7 @@ from tests.support.epochs import (
     write_numbers,
 )
 from torchrec_io._datasets.epoch_clock import CLOCK_NUMBERS, EpochClock
-from torchrec_io._datasets.iteration import Position
-from torchrec_io._datasets.iteration_clock import IterationClock
-from torchrec_io._order.progress import Progress
+from torchrec_io._datasets.epochs import Epochs
 
 TIMES = 50
 
@@ -197,8 +195,8 @@ def _hammer(numbers: torch.Tensor, barrier: Any, seen: torch.Tensor, worker: int
         barrier.wait()
         epoch, _ = clock.begin(number)
         seen[worker, number - 1] = epoch
-        clock.end(number - 1, 10**6, WORKERS)  # an earlier iteration no longer counts
-        clock.end(number, epoch + 1, WORKERS)
+        clock.end(number - 1, WORKERS, 10**6)  # an earlier iteration no longer counts
+        clock.end(number, WORKERS, epoch + 1)
         barrier.wait()
 
 
@@ -230,7 +228,7 @@ def test_an_epoch_that_is_set_during_ends_stays() -> None:
 
         def end(clock: EpochClock = clock, number: int = number, start: Any = start) -> None:
             start.wait()
-            clock.end(number, 1, 2)
+            clock.end(number, 2, 1)
 
         threads = [threading.Thread(target=end) for _ in range(2)]
         for thread in threads:
@@ -242,48 +240,43 @@ def test_an_epoch_that_is_set_during_ends_stays() -> None:
         assert clock.epoch == 100
 
 
-def test_a_worker_at_its_end_does_not_go_on_if_others_are_not(path: str) -> None:
+def test_a_worker_at_its_end_does_not_go_on_if_others_are_not() -> None:
     """It may get its first request after the others have reached their ends."""
-    dataset = open_numbers(path)
-    partition, clock = dataset._session.partition, dataset._session.state.clock
-    at_end, inside = (IterationClock(clock, 9, 2, 0) for _ in range(2))
-    position = Position.at(Progress(consumed=1), partition.layout(0, 2), at_end)
-    for turn in (at_end, inside):
-        turn.begin_at(0)
-        turn.resume(partition, position, is_at_end=turn is at_end)
-    inside.expect(partition, position)
-    inside.end()
-    assert clock.epoch == 1
-    assert not at_end.starts_after(position)
+    for are_at_end in ([True, False], [False, True], [True, True]):
+        clock, _ = new_clock()
+        for is_at_end in are_at_end:
+            clock.restart(9, 0, is_at_end=is_at_end)
+        for _ in are_at_end:
+            assert not clock.has_passed(9, 0)
+            clock.end(9, 2, 1)
+        assert clock.epoch == 1
+        assert clock.has_passed(9, 0) == all(are_at_end)
 
 
 def test_iterations_of_this_process_that_end() -> None:
-    clock, _ = new_clock()
-    for number in (5, 6):
-        clock.begin(number)
-    clock.move(clock.times_set, 0, 3)
-    assert clock.epoch == 3
-    clock.move(clock.times_set, 0, 1)
-    assert clock.epoch == 3
-    times_set = clock.times_set
-    clock.set(3)
-    clock.begin(7)
-    clock.move(times_set, 3, 4)
-    assert clock.epoch == 3
-    clock.move(clock.times_set, 3, 4)
-    assert clock.epoch == 4
+    epochs = Epochs()
+    first, second = epochs.begin(), epochs.begin()
+    first(3)
+    assert epochs.epoch == 3
+    second(1)
+    assert epochs.epoch == 3
+    before = epochs.begin()
+    epochs.set_epoch(3)
+    after = epochs.begin()
+    before(4)
+    assert epochs.epoch == 3
+    after(4)
+    assert epochs.epoch == 4
 
 
 def test_an_end_is_taken_back_unless_something_has_happened() -> None:
-    clock, _ = new_clock()
-    clock.begin(1)
-    clock.end(1, 1, 1)
-    clock.repeat_epoch(0, 1)
-    assert clock.epoch == 0
-    for change in (lambda: clock.begin(3), lambda: clock.set(1)):
-        clock.begin(2)
-        clock.end(2, 1, 1)
+    epochs = Epochs()
+    epochs.begin()(1)
+    epochs.repeat(0, 1)
+    assert epochs.epoch == 0
+    for change in (epochs.begin, lambda: epochs.set_epoch(1)):
+        epochs.begin()(1)
         change()
-        clock.repeat_epoch(0, 1)
-        assert clock.epoch == 1
-        clock.set(0)
+        epochs.repeat(0, 1)
+        assert epochs.epoch == 1
+        epochs.set_epoch(0)

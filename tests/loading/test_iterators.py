@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from typing import Any
 
 import pytest
@@ -140,3 +142,28 @@ def test_dataset_and_loader_at_once(paths: list[str]) -> None:
         assert dataset.state_dict() == loader.state_dict() == state
         next(iter(dataset))
     assert ids(dataset) == following
+
+
+def test_workers_that_are_forked_in_a_loop(paths: list[str]) -> None:
+    dataset: Any = open_records(paths, batch_size=BATCH)
+    whole = ids(dataset)
+    dataset.set_epoch(0)
+    for _ in dataset:
+        assert ids(torch.utils.data.DataLoader(dataset, batch_size=None, num_workers=1)) == whole
+        break
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_loader_ends_with_its_last_reference(paths: list[str], kind: str, workers: int) -> None:
+    """Its workers do not stay until the garbage collector runs."""
+    loader = make(paths, kind, workers)
+    left = weakref.ref(loader._batches.loader)
+    gc.disable()
+    try:
+        list(loader)
+        next(iter(loader))
+        del loader
+        assert left() is None
+    finally:
+        gc.enable()

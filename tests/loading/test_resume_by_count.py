@@ -33,6 +33,8 @@ def test_the_rest_of_an_epoch_follows(workers: int, on_error: str, tmp_path: Pat
     next(iter(loader))
     loader.resume(epoch=0, batches=4)
     assert ids(loader) == epochs[0][4:]
+    loader.resume(epoch=0, batches=5)
+    assert ids(loader) == epochs[1]
 
 
 def test_a_map_style_dataset(tmp_path: Path) -> None:
@@ -40,6 +42,8 @@ def test_a_map_style_dataset(tmp_path: Path) -> None:
     loader = tio.make_loader(dataset, batch_size=10)
     loader.resume(epoch=0, batches=3)
     assert ids(loader) == [list(range(30, 40)), list(range(40, 50))]
+    assert len(ids(loader)) == 5
+    loader.resume(epoch=0, batches=5)
     assert len(ids(loader)) == 5
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from ..checks import counted
 from ..errors import StaleIndexError, TorchRecIOError
 from .record_loader import Loaded, RecordLoader
-from .worker_state import WorkerState
+from .statistics import LoadingCounters
 
 logger = logging.getLogger("torchrec_io")
 
@@ -21,14 +21,12 @@ class ErrorHandler:
 
     Args:
         on_error: See :class:`torchrec_io.TFRecordDataset`.
-        state: Counts the errors that are skipped.
-        worker: Number of the DataLoader worker.
+        counters: Counts the errors that are skipped, and the records that are repeated.
     """
 
-    def __init__(self, on_error: Any, state: WorkerState, worker: int = 0) -> None:
+    def __init__(self, on_error: Any, counters: LoadingCounters) -> None:
         self._on_error = on_error
-        self._state = state
-        self._worker = worker
+        self._counters = counters
         self._epoch: int | None = None
         # Number of errors skipped in each file since the last report, and the text of the first.
         self._skipped: dict[str | None, int] = {}
@@ -52,7 +50,7 @@ class ErrorHandler:
                     # Its traceback refers to this frame. A reference back would keep files open
                     # until the garbage collector runs.
                     del error
-            self._state.count_skipped(self._worker)
+            self._counters.add("skipped", 1)
             if callable(self._on_error):
                 self._on_error(error)
             else:
@@ -66,7 +64,7 @@ class ErrorHandler:
             for index in range(len(loaded.failed)):
                 self.handle([loader.error_of(loaded, index)])
         elif len(loaded.failed):
-            self._state.count_skipped(self._worker, len(loaded.failed))
+            self._counters.add("skipped", len(loaded.failed))
             for index, place in enumerate(loader.reader.locate(loaded.failed)):
                 if place.path not in self._first:
                     self._first[place.path] = str(loader.error_of(loaded, index))
@@ -81,7 +79,7 @@ class ErrorHandler:
         """Count records that are repeated in place of lost ones."""
         if count:
             self._repeated += count
-            self._state.count_repeated(self._worker, count)
+            self._counters.add("repeated", count)
 
     def report(self) -> None:
         """Log the numbers of errors skipped and records repeated since the last report."""

@@ -69,12 +69,12 @@ class RecordDataset(MissingMethods, IterableDataset[Item_co], metaclass=_Dataset
     @property
     def skipped(self) -> int:
         """Number of errors skipped so far, also in workers. See docs/bad-input.md."""
-        return self._session.state.skipped
+        return self._session.state.counters["skipped"]
 
     @property
     def repeated(self) -> int:
         """Number of records repeated so far in place of lost ones. See docs/bad-input.md."""
-        return self._session.state.repeated
+        return self._session.state.counters["repeated"]
 
     def stats(self) -> LoadingStats:
         """Return statistics of loading since the previous call. See docs/statistics.md."""

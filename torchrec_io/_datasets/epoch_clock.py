@@ -9,8 +9,8 @@ import torch
 from .. import _core
 
 # Number of int64 values of a clock.
-CLOCK_NUMBERS = 5
-_EPOCH, _WORD, _STARTED, _INSIDE, _SET = range(CLOCK_NUMBERS)
+CLOCK_NUMBERS = 4
+_EPOCH, _WORD, _STARTED, _INSIDE = range(CLOCK_NUMBERS)
 
 # Bits of the word.
 _PASSED_BITS = 26
@@ -50,17 +50,9 @@ class EpochClock:
         return int(self._numbers[_EPOCH]) + _passed_of(int(self._word[0]))
 
     def set(self, epoch: int) -> None:
-        """Set the epoch. Iterations that have started no longer move the clock."""
+        """Set the epoch. Iterations in workers that have started no longer move the clock."""
         self._exchange(lambda _: 0)
         self._numbers[_EPOCH] = epoch
-        self._numbers[_SET] += 1
-
-    @property
-    def times_set(self) -> int:
-        """Number of calls of :meth:`set`."""
-        return int(self._numbers[_SET])
-
-    # ---- iterations of a dataset ----
 
     def new_iteration(self) -> int:
         """Return the number of a new iteration of this process."""
@@ -82,28 +74,35 @@ class EpochClock:
         follows = before not in (after, 0)
         return int(self._numbers[_EPOCH]) + _passed_of(after), follows
 
-    def restart(self, iteration: int, epoch: int) -> None:
-        """Begin an iteration with another epoch. Each of its workers may call this once."""
-        if _iteration_of(int(self._word[0])) == iteration:
-            return
-        self._numbers[_EPOCH] = epoch  # all workers write the same number
-        self._exchange(lambda word: word if _iteration_of(word) == iteration else _pack(iteration))
+    def move(self, epoch: int, next_epoch: int) -> None:
+        """Move to the next epoch at the end of an iteration of this process.
 
-    def note_inside(self, iteration: int) -> None:
-        """Mark an iteration that a worker resumes before its end."""
-        self._numbers[_INSIDE] = iteration
+        Several may run at once. The first one to end moves the clock.
 
-    def is_inside(self, iteration: int) -> bool:
-        """Return whether a worker has resumed an iteration before its end."""
-        return int(self._numbers[_INSIDE]) == iteration
+        Args:
+            epoch: Epoch of the clock when the iteration began.
+            next_epoch: Epoch after its last one.
+        """
+        first = int(self._numbers[_EPOCH])
+        ended = _pack(_BETWEEN, 0, next_epoch - first)
+        self._exchange(lambda word: ended if _passed_of(word) == epoch - first else word)
 
-    def end(self, iteration: int, next_epoch: int, num_workers: int) -> None:
+    def repeat_epoch(self, epoch: int, next_epoch: int) -> None:
+        """Return from an epoch to the one before, if nothing has happened since the end of that."""
+        first = int(self._numbers[_EPOCH])
+        ended = _pack(_BETWEEN, 0, next_epoch - first)
+        before = _pack(_BETWEEN, 0, epoch - first)
+        self._exchange(lambda word: before if word == ended else word)
+
+    # ---- iterations in workers ----
+
+    def end(self, iteration: int, num_workers: int, next_epoch: int) -> None:
         """Count this worker, in which an iteration has reached its end.
 
         Args:
             iteration: Number of the iteration.
-            next_epoch: Epoch after its last one.
             num_workers: Number of workers, which must all reach the end.
+            next_epoch: Epoch after its last one.
         """
         passed = next_epoch - int(self._numbers[_EPOCH])
 
@@ -117,27 +116,25 @@ class EpochClock:
 
         self._exchange(ended)
 
-    def move(self, times_set: int, epoch: int, next_epoch: int) -> None:
-        """Move to the next epoch at the end of an iteration of this process.
-
-        Several may run at once. The first one to end moves the clock.
+    def restart(self, iteration: int, epoch: int, *, is_at_end: bool) -> None:
+        """Begin an iteration where its workers loaded states. Each of them calls this once.
 
         Args:
-            times_set: Number of calls of :meth:`set` before the iteration.
-            epoch: Epoch with which it started.
-            next_epoch: Epoch after its last one.
+            iteration: Number of the iteration.
+            epoch: First epoch of the states.
+            is_at_end: Whether the state of this worker is at the end of the iteration.
         """
-        first = int(self._numbers[_EPOCH])
-        ended = _pack(_BETWEEN, 0, next_epoch - first)
-        if times_set == self.times_set:
-            self._exchange(lambda word: ended if _passed_of(word) == epoch - first else word)
+        if _iteration_of(int(self._word[0])) != iteration:
+            self._numbers[_EPOCH] = epoch  # all workers write the same number
+            self._exchange(
+                lambda word: word if _iteration_of(word) == iteration else _pack(iteration)
+            )
+        if not is_at_end:
+            self._numbers[_INSIDE] = iteration
 
-    def repeat_epoch(self, epoch: int, next_epoch: int) -> None:
-        """Return from an epoch to the one before, if nothing has happened since the end of that."""
-        first = int(self._numbers[_EPOCH])
-        ended = _pack(_BETWEEN, 0, next_epoch - first)
-        before = _pack(_BETWEEN, 0, epoch - first)
-        self._exchange(lambda word: before if word == ended else word)
+    def has_passed(self, iteration: int, epoch: int) -> bool:
+        """Return whether all workers of an iteration loaded states at its end, in an epoch."""
+        return int(self._numbers[_INSIDE]) != iteration and self.epoch > epoch
 
     def _exchange(self, change: Callable[[int], int]) -> tuple[int, int]:
         """Change the word atomically; return it before and after."""

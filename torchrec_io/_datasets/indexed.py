@@ -11,10 +11,9 @@ import numpy as np
 import torch
 
 from .._order.orders import ENDLESS
-from .._order.progress import Progress
 from .._order.selection import Selection
 from .._order.split import split_groups, split_indexed
-from ..checks import check_integer, counted
+from ..checks import counted
 from .base import Item_co, RecordDataset
 from .options import (
     OrderReplaceOptions,
@@ -63,19 +62,7 @@ class CountedDataset(RecordDataset[Item_co]):
 
     def resume(self, *, epoch: int, batches: int) -> None:
         """Start the next iteration after a number of batches of an epoch. See docs/resuming.md."""
-        check_integer("epoch", epoch)
-        check_integer("batches", batches)
-        partition = self._partition
-        if not partition.in_batches:
-            raise ValueError("resume counts batches: the dataset needs a batch_size")
-        layout = partition.layout()
-        most = partition.plan(layout, Progress(epoch)).num_rank_batches
-        if batches > most:
-            raise ValueError(
-                f"batches must be at most {most}, the number of batches in the epoch, got {batches}"
-            )
-        assigned = batches * layout.world_size * layout.batch_size
-        self._session.resume(Progress(epoch, epoch, min(assigned, partition.count(epoch))), layout)
+        self._session.resume(self._partition.place_after(epoch, batches))
 
 
 class IndexedDataset(CountedDataset[Item_co], SelectingDataset):

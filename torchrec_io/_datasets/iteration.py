@@ -2,32 +2,23 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import logging
-import operator
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
-from .._order.progress import ProcessLayout, Progress
+from .._parsing.record_random import RecordRandom
 from .._tensors.batch import Batch, KeyedBatch
-from .._tensors.recent_blocks import RecentBlocks
 from ..errors import DecodeError, TransformError
 from .bad_records import ErrorHandler
-from .iteration_clock import IterationClock
-from .job_queue import JobQueue, LoadJob
+from .job_queue import JobQueue
 from .lost_records import FilledBatches, LostRecords, ReadyBatch
-from .partition import EpochPartition, RecordPartition
+from .position import LatestPosition, Position, Walk
 from .prefetch import Prefetcher, Result
-from .record_loader import Loaded, RecordLoader
+from .record_loader import Loaded, LoadJob, RecordLoader
 from .replacement import ReplacedRecords
-from .statistics import IterationMeter
+from .statistics import IterationMeter, LoadingCounters
 from .transform import Transform
-from .worker_state import WorkerState
-
-if TYPE_CHECKING:
-    from .packing import RowAssembler
 
 logger = logging.getLogger("torchrec_io")
 
@@ -37,140 +28,52 @@ _MOST_IN_RUN = 32
 _LEAST_RUNS_AHEAD = 2
 
 
-class _Walk(NamedTuple):
-    """Samples of a list that are being yielded.
-
-    The consumer's place is looked up when it is needed, as samples are many.
-
-    Attributes:
-        rest: Iterator over the list.
-        total: Number of samples in the list.
-        ends: Number of planned records that end with each of them.
-    """
-
-    rest: Iterator[Any]
-    total: int
-    ends: Sequence[int]
-
-    @property
-    def taken(self) -> int:
-        """Number of samples that were yielded."""
-        return self.total - operator.length_hint(self.rest)
-
-    @property
-    def consumed(self) -> int:
-        """Number of planned records up to the last sample that was yielded."""
-        taken = self.taken
-        return self.ends[taken - 1] if taken > 0 else 0
-
-
-@dataclass
-class Position:
-    """Position of an iteration, as seen by its consumer.
-
-    The fields of :class:`Progress` can be assigned here.
-
-    Attributes:
-        layout: Process layout of the iteration.
-        clock: Clock of the iteration, which moves that of the epochs at its end.
-        was_tried: Whether a batch of this epoch was loaded.
-        has_yielded: Whether anything of this epoch was yielded.
-        walk: Samples that are being yielded. Those taken are not in ``consumed`` yet.
-        recent: Samples that were yielded and are still in use.
-    """
-
-    layout: ProcessLayout
-    clock: IterationClock
-    epoch: int
-    first_epoch: int
-    begin: int
-    consumed: int
-    ahead: int
-    assigned: int
-    was_tried: bool = False
-    has_yielded: bool = False
-    walk: _Walk | None = None
-    recent: RecentBlocks = dataclasses.field(default_factory=RecentBlocks)
-
-    @classmethod
-    def at(cls, progress: Progress, layout: ProcessLayout, clock: IterationClock) -> Position:
-        """Return the position of a progress."""
-        position = cls(layout, clock, *dataclasses.astuple(progress))
-        position.has_yielded = progress.begin > 0 or progress.consumed > 0
-        return position
-
-    @property
-    def progress(self) -> Progress:
-        consumed = self.consumed + (0 if self.walk is None else self.walk.consumed)
-        return Progress(
-            self.epoch, self.first_epoch, self.begin, consumed, self.ahead, self.assigned
-        )
-
-    def copy(self) -> Position:
-        """Return a position that does not move with this one."""
-        consumed = self.progress.consumed
-        return dataclasses.replace(self, consumed=consumed, walk=None, recent=RecentBlocks())
-
-    def move_to(self, progress: Progress) -> None:
-        """Move within the epoch."""
-        for field in dataclasses.fields(progress):
-            setattr(self, field.name, getattr(progress, field.name))
-
-    def enter(self, progress: Progress) -> None:
-        """Move to the start of another epoch."""
-        self.move_to(progress)
-        self.was_tried = self.has_yielded = False
-
-
 class Iteration:
     """Loads the records of a process in their order.
 
     Args:
         loader: Reads and parses records.
-        partition: Assigns records to this process.
         position: Position of the first item.
-        state: Counts the errors that are skipped.
+        latest: Position of the iteration of this process that yielded last.
+        counters: Counts the errors that are skipped.
         meter: Measures what is yielded and the time that it takes.
         transform: Calls the user's function.
-        assembler: Loads rows, if the dataset packs records.
     """
 
     def __init__(
         self,
         loader: RecordLoader,
-        partition: RecordPartition,
         position: Position,
-        state: WorkerState,
+        latest: LatestPosition,
+        counters: LoadingCounters,
         meter: IterationMeter,
         *,
         transform: Transform | None = None,
-        assembler: RowAssembler | None = None,
     ) -> None:
         self._loader = loader
-        self._partition = partition
+        self._partition = partition = position.partition
         self._position = position
-        self._state = state
+        self._latest = latest
+        self._is_beside = False  # another one
         self._meter = meter
         self._transform = transform
-        self._assembler = assembler
         self._options = partition.options
         self._in_batches = partition.in_batches
         on_error = self._options["on_error"]
-        self._errors = ErrorHandler(on_error, state, position.layout.worker)
+        self._errors = ErrorHandler(on_error, counters)
         self._lost = self._lost_records()
 
     def _lost_records(self) -> LostRecords:
         partition, loader = self._partition, self._loader
         if partition.replaces_lost:
-            assert isinstance(partition, EpochPartition)
-            return ReplacedRecords(loader, partition, self._position.layout, self._errors)
+            return ReplacedRecords(loader, self._position, self._errors)
         if self._in_batches and partition.fills_up:
-            return FilledBatches(loader, partition.order.seed, self._options["batch_size"])
-        return LostRecords(loader, partition.order.seed)
+            return FilledBatches(loader, self._options["batch_size"])
+        return LostRecords(loader)
 
     # ---- yielding ----
 
-    def items(self, threads: int, check: Callable[[], None]) -> Generator[Any, None, None]:
+    def items(self, threads: int, begin: Callable[[], None]) -> Generator[Any, None, None]:
         """Yield batches from the position on, and move it with each of them.
 
         Without batches, yield iterables over samples, each of which must be used up before the
@@ -178,37 +81,34 @@ class Iteration:
 
         Args:
             threads: Number of threads that read and parse; 1 is the calling thread.
-            check: Called when the first item is requested; raises an error if that is wrong.
+            begin: Called when the first item is requested; raises an error if that is wrong.
         """
-        check()
+        begin()
         position, partition = self._position, self._partition
-        clock = position.clock
-        # Not before the first item is requested: the workers of a StatefulDataLoader all load their
-        # states before that, and must see the same number.
-        self._state.times_seen = clock.times_set
-        if clock.starts_after(position):
-            progress = partition.next_epoch(position.progress, position.layout)
-            position.enter(dataclasses.replace(progress, first_epoch=progress.epoch))
-        clock.expect(partition, position)
+        position.start()
         reader = self._loader.reader
         # The consuming thread may have about as much to do as those that load.
         in_background = 0 if threads == 1 else threads - self._is_consumer_busy()
-        plan = None if self._assembler is None else self._assembler.plan
         batches = partition.batches(reader, position.progress, position.layout)
         prefetcher = Prefetcher(
             self._load,
-            JobQueue(batches, reader, plan),
+            JobQueue(batches, self._loader, partition.order.seed),
             in_background,
             max(_LEAST_RUNS_AHEAD, threads),
             _MOST_IN_RUN if self._loader.is_native else 1,
             in_thread=self._meter.in_thread,
         )
         self._meter.begin()
+        self._is_beside = self._latest.run(position)
         try:
             yield from self._items_of(prefetcher)
             position.move_to(partition.end_of(position.progress, position.layout))
-            clock.end()
+            position.end()
+            if self._is_beside:
+                self._latest.note(position)
         finally:
+            if not self._is_beside:
+                self._latest.end()
             self._meter.end()
             prefetcher.close()
             self._errors.report()
@@ -220,13 +120,13 @@ class Iteration:
         for job, loaded in jobs:
             if isinstance(loaded, BaseException):
                 if not len(job.units):  # an error after all batches
-                    yield from self._yielded(lost.rest(position.epoch))
+                    yield from self._yielded(lost.rest())
                 try:
                     raise loaded
                 finally:
                     del job, loaded  # its traceback refers to this frame
             if job.epoch != position.epoch:
-                yield from self._yielded(lost.rest(position.epoch))
+                yield from self._yielded(lost.rest())
                 if not self._enter(job.epoch):
                     return
                 errors.begin_epoch(job.epoch)
@@ -235,10 +135,10 @@ class Iteration:
                 if loaded.has_lost:
                     errors.handle_loaded(loaded, self._loader)
                 self._meter.stored_bytes += job.plan.stored_bytes(0, len(job.plan.numbers))
-                yield from self._yielded(lost.batches(job, loaded, position.progress))
+                yield from self._yielded(lost.batches(job, loaded))
             else:
                 yield from self._samples(job, loaded)
-        yield from self._yielded(lost.rest(position.epoch))
+        yield from self._yielded(lost.rest())
 
     def _enter(self, epoch: int) -> bool:
         """Move to the start of a later epoch; return False if the iteration must end."""
@@ -254,7 +154,7 @@ class Iteration:
         while progress.epoch != epoch:
             progress = self._partition.next_epoch(progress, position.layout)
         position.enter(progress)
-        position.clock.expect(self._partition, position)
+        position.start()
         return True
 
     def _yielded(self, batches: Iterable[ReadyBatch]) -> Iterator[Any]:
@@ -270,7 +170,9 @@ class Iteration:
             if is_full or (count > 0 and not options["drop_last"]):
                 position.has_yielded = True
                 items = self._with_keys(loaded)
-                position.clock.take(position)
+                position.take()
+                if self._is_beside:
+                    self._latest.note(position)
                 self._meter.pause(count, 1)
                 yield items
                 self._meter.resume()
@@ -278,9 +180,8 @@ class Iteration:
     def _with_keys(self, loaded: Loaded) -> Any:
         items = loaded.items
         if self._transform is not None:
-            found = loaded.transformed or self._transform.of_batch(
-                loaded, self._lost.random(self._position.epoch)
-            )
+            random = RecordRandom(self._partition.order.seed, self._position.epoch)
+            found = loaded.transformed or self._transform.of_batch(loaded, random)
             if found.error is not None:
                 _raise(found.error)
             [items] = found.results
@@ -299,7 +200,7 @@ class Iteration:
             yield from self._each(job, loaded, loaded.count_valid(job.plan.numbers))
         self._errors.handle_loaded(loaded, self._loader)
         if self._partition.replaces_lost and len(loaded.numbers) < len(job.units):
-            loaded = self._lost.completed(job, loaded, position.progress)
+            loaded = self._lost.completed(job, loaded)
         before = position.consumed
         position.ahead += len(job.units) - len(loaded.numbers)
         yield from self._each(job, loaded)
@@ -330,18 +231,23 @@ class Iteration:
         count = len(items)
         with self._meter.samples(items) as rest:
             del items
-            position.walk = _Walk(rest, count, ends)
-            yield itertools.islice(rest, count - 1)
+            position.walk = Walk(rest, count, ends)
+            if self._is_beside:
+                for _ in range(count - 1):
+                    self._latest.note(position)
+                    yield itertools.islice(rest, 1)
+                self._latest.note(position)
+            else:
+                yield itertools.islice(rest, count - 1)
             last = [next(rest)]
             position.walk = None
             position.consumed += ends[count - 1]
-            if position.consumed == position.clock.last:
-                position.clock.take(position)
+            position.take()
             yield last
 
     def _samples_of(self, job: LoadJob, loaded: Loaded) -> list[Any]:
         schema = self._loader.parser.stored_by
-        return loaded.samples(self._lost.random(job.epoch), schema=schema)
+        return loaded.samples(job.random, schema=schema)
 
     # ---- loading, in any thread ----
 
@@ -373,41 +279,30 @@ class Iteration:
 
     def _load_together(self, jobs: Sequence[LoadJob]) -> list[Result]:
         """Load batches that can be loaded together: those before one with an error, or fewer."""
-        planned = [*itertools.takewhile(lambda job: job.error is None, jobs)]
+        planned: list[LoadJob] = []
+        for job in jobs:
+            if job.error is not None:
+                break
+            planned.append(job)
         try:
-            run = self._load_run(planned) if planned else []
+            run = self._loader.load_jobs(planned) if planned else []
         except OSError as error:
             return [error] * len(jobs)
         return [self._transformed(job, each) for job, each in zip(jobs, run, strict=False)]
 
-    def _load_run(self, jobs: Sequence[LoadJob]) -> list[Loaded]:
-        """Read and parse batches together, up to the first one with an error, or none.
-
-        Raises:
-            OSError: If the first batch cannot be read.
-        """
-        plans, randoms = [job.plan for job in jobs], [self._lost.random(job.epoch) for job in jobs]
-        if self._assembler is not None:
-            return self._assembler.load_run([job.units for job in jobs], plans, randoms)
-        return self._loader.load_run(plans, randoms)
-
     def _load_alone(self, job: LoadJob) -> Result:
         if job.error is not None:
             return job.error
-        random = self._lost.random(job.epoch)
         try:
-            if self._assembler is not None:
-                loaded = self._assembler.load(job.units, job.plan, random)
-            else:
-                loaded = self._loader.load(job.plan, random)
+            loaded = self._loader.load_job(job)
         except BaseException as error:  # noqa: BLE001  # raised when this batch is asked for
             return error
         return self._transformed(job, loaded)
 
     def _transformed(self, job: LoadJob, loaded: Loaded) -> Loaded:
-        """Return what the consuming thread needs of loaded records.
+        """Transform loaded records, unless others are put into their batch.
 
-        They are transformed, unless others are put into their batch.
+        Stored records that are not needed any more are released.
         """
         loaded = loaded._replace(block=None)
         if self._transform is None or loaded.has_lost or not len(loaded.numbers):
@@ -418,8 +313,7 @@ class Iteration:
             return loaded._replace(made=samples, transformed=transformed)
         if self._lost.is_filling:
             return loaded
-        random = self._lost.random(job.epoch)
-        return loaded._replace(transformed=self._transform.of_batch(loaded, random))
+        return loaded._replace(transformed=self._transform.of_batch(loaded, job.random))
 
 
 def _raise(error: TransformError) -> NoReturn:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 from collections import deque
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable
 from typing import Any
 
+from .._parsing.record_random import DEFAULT_RANDOM, RecordRandom
 from .._records.reader import PrefetchLimits
 from ..errors import TorchRecIOError
+from .record_loader import LoadJob, RecordLoader
 
 # Jobs that are planned ahead of those that threads have started.
 _MOST_PLANNED = 4096
@@ -18,45 +19,20 @@ _MOST_PLANNED = 4096
 _GROWTH = 8
 
 
-@dataclass(slots=True)
-class LoadJob:
-    """A batch that is to be loaded.
-
-    Attributes:
-        epoch: Epoch of the batch. No batch has records of two epochs.
-        units: The units of the batch, as the order yields them; none if planning failed after the
-            batches before.
-        plan: The reader's plan of its records; None if there is an error.
-        buffer_bytes: Approximate number of bytes to read.
-        error: Reason why the batch cannot be loaded. It is raised when the batch is requested.
-    """
-
-    epoch: int
-    units: Any
-    plan: Any
-    buffer_bytes: int = 0
-    error: Exception | None = None
-
-
 class JobQueue:
     """Load jobs in their order.
 
     Args:
         batches: Epoch and units of each batch.
-        reader: Reader that plans the jobs.
-        plan: Returns the reader's plan of some units. Default: the reader's own.
+        loader: Plans the jobs.
+        seed: Seed of the random numbers of records.
     """
 
-    def __init__(
-        self,
-        batches: Iterable[tuple[int, Any]],
-        reader: Any,
-        plan: Callable[[Any], Any] | None = None,
-    ) -> None:
+    def __init__(self, batches: Iterable[tuple[int, Any]], loader: RecordLoader, seed: int) -> None:
         self._batches = iter(batches)
-        self._reader = reader
-        self._plan = plan or reader.plan
-        self._limits: PrefetchLimits | None = reader.prefetch_limits
+        self._loader = loader
+        self._seed = seed
+        self._limits: PrefetchLimits | None = loader.reader.prefetch_limits
         self._taken_bytes = 0
         self._planned: deque[LoadJob] = deque()
         self._planned_bytes = 0  # of these
@@ -99,20 +75,21 @@ class JobQueue:
         if plans:
             # Errors are raised when a batch itself is read. That needs less memory, and no thread.
             with contextlib.suppress(TorchRecIOError, OSError, MemoryError, RuntimeError):
-                self._reader.prefetch(plans)
+                self._loader.reader.prefetch(plans)
 
     def _plan_next(self) -> LoadJob | None:
         """Plan another job; None at the end. Its error is raised when its batch is asked for."""
-        epoch, units = 0, ()
+        job = LoadJob(0, (), None, DEFAULT_RANDOM)
         try:
             batch = next(self._batches, None)
             if batch is None:
                 return None
-            epoch, units = batch
-            plan = self._plan(units)
-            job = LoadJob(epoch, units, plan, int(plan.buffer_bytes))
+            job.epoch, job.units = batch
+            job.random = RecordRandom(self._seed, job.epoch)
+            job.plan = self._loader.plan(job.units)
+            job.buffer_bytes = int(job.plan.buffer_bytes)
         except Exception as error:  # noqa: BLE001  # see above
-            job = LoadJob(epoch, units, None, error=error)
+            job.error = error
         self._planned.append(job)
         self._planned_bytes += job.buffer_bytes
         return job

@@ -7,10 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._order.progress import Progress
-from .._parsing.record_random import RecordRandom
-from .job_queue import LoadJob
-from .record_loader import Loaded, RecordLoader
+from .record_loader import Loaded, LoadJob, RecordLoader
 
 
 class ReadyBatch(NamedTuple):
@@ -30,43 +27,35 @@ class LostRecords:
 
     Args:
         loader: Reads and parses records.
-        seed: Seed of the random numbers of records.
     """
 
-    def __init__(self, loader: RecordLoader, seed: int) -> None:
+    def __init__(self, loader: RecordLoader) -> None:
         self.loader = loader
-        self._seed = seed
 
     @property
     def is_filling(self) -> bool:
         """True if the records of the next job are put into a batch with others."""
         return False
 
-    def batches(self, job: LoadJob, loaded: Loaded, progress: Progress) -> Sequence[ReadyBatch]:
+    def batches(self, job: LoadJob, loaded: Loaded) -> Sequence[ReadyBatch]:
         """Return the batches that are ready with a job.
 
         Args:
             job: The next job of the epoch.
             loaded: Its records, without errors.
-            progress: Progress of this process before them.
         """
         if len(loaded.numbers) < len(job.units):
-            loaded = self.completed(job, loaded, progress)
+            loaded = self.completed(job, loaded)
         return (ReadyBatch(loaded, len(job.units)),)
 
-    def rest(self, epoch: int) -> Sequence[ReadyBatch]:
+    def rest(self) -> Sequence[ReadyBatch]:
         """Return the remaining records at the end of an epoch, as at most one batch."""
-        del epoch
         return ()
 
-    def completed(self, job: LoadJob, loaded: Loaded, progress: Progress) -> Loaded:
+    def completed(self, job: LoadJob, loaded: Loaded) -> Loaded:
         """Return the records of a job that lost some, without these or with replacements."""
-        del job, progress
+        del job
         return self.loader.join([loaded]) if len(loaded.numbers) else loaded
-
-    def random(self, epoch: int) -> RecordRandom:
-        """Return the source of the random numbers of an epoch's records."""
-        return RecordRandom(self._seed, epoch)
 
 
 class _Part(NamedTuple):
@@ -87,12 +76,11 @@ class FilledBatches(LostRecords):
 
     Args:
         loader: Reads and parses records.
-        seed: Seed of the random numbers of records.
         batch_size: Number of records in a full batch.
     """
 
-    def __init__(self, loader: RecordLoader, seed: int, batch_size: int) -> None:
-        super().__init__(loader, seed)
+    def __init__(self, loader: RecordLoader, batch_size: int) -> None:
+        super().__init__(loader)
         self._batch_size = batch_size
         self._parts: list[_Part] = []  # of the batch that is not full yet
         self._missing = batch_size  # number of records that it lacks
@@ -102,7 +90,7 @@ class FilledBatches(LostRecords):
     def is_filling(self) -> bool:
         return self._count > 0
 
-    def batches(self, job: LoadJob, loaded: Loaded, progress: Progress) -> Sequence[ReadyBatch]:
+    def batches(self, job: LoadJob, loaded: Loaded) -> Sequence[ReadyBatch]:
         num_planned, num_loaded = len(job.units), len(loaded.numbers)
         if num_planned == num_loaded == self._batch_size and self._count == 0:
             return (ReadyBatch(loaded, num_planned),)
@@ -114,17 +102,17 @@ class FilledBatches(LostRecords):
             self._parts.append(_Part(job, loaded, begin, end))
             self._count += int(places[end - 1]) + 1 - done
             begin, done = end, int(places[end - 1]) + 1
-            ready.append(self._taken(progress.epoch))
+            ready.append(self._taken())
         if begin < num_loaded:
             self._parts.append(_Part(job, loaded, begin, num_loaded))
             self._missing -= num_loaded - begin
         self._count += num_planned - done
         return ready
 
-    def rest(self, epoch: int) -> Sequence[ReadyBatch]:
-        return (self._taken(epoch),) if self._count else ()
+    def rest(self) -> Sequence[ReadyBatch]:
+        return (self._taken(),) if self._count else ()
 
-    def _taken(self, epoch: int) -> ReadyBatch:
+    def _taken(self) -> ReadyBatch:
         """Return the records so far as a batch, and begin another one."""
         parts, count = self._parts, self._count
         self._parts, self._missing, self._count = [], self._batch_size, 0
@@ -133,11 +121,11 @@ class FilledBatches(LostRecords):
         if len(parts) == 1 and parts[0].is_whole:
             loaded = parts[0].loaded
             return ReadyBatch(loaded if loaded.rows is None else self.loader.join([loaded]), count)
-        return ReadyBatch(self.loader.join([self._rows_of(part, epoch) for part in parts]), count)
+        return ReadyBatch(self.loader.join([self._rows_of(part) for part in parts]), count)
 
-    def _rows_of(self, part: _Part, epoch: int) -> Loaded:
+    def _rows_of(self, part: _Part) -> Loaded:
         job, loaded, begin, end = part
         if loaded.transformed is not None:  # it may have changed the values in place
-            loaded = self.loader.load(job.plan, self.random(epoch))
+            loaded = self.loader.load_job(job)
         rows = loaded.item_rows.rows[begin:end]
         return loaded._replace(rows=rows, numbers=loaded.numbers[begin:end])

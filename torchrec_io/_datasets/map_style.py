@@ -25,7 +25,7 @@ from .missing_methods import MissingMethods
 from .options import MapOptions, MapSampleOptions, complete, takes_options
 from .pipeline import IndexedPipeline, Pipeline
 from .selecting import SelectingDataset
-from .statistics import IterationMeter, LoadingCounters, LoadingStats, StatsWindow
+from .statistics import IterationMeter, LoadingStats, StatsWindow
 from .transform import Transform
 from .worker_state import WorkerState
 
@@ -91,7 +91,6 @@ class TFRecordMapDataset(SelectingDataset, MissingMethods, Dataset[Item_co]):
         self.paths: list[str] = list(pipeline.paths)
         self.with_key: bool = bool(pipeline.options["with_key"])
         self._makes_dicts = False
-        self._counters = LoadingCounters.shared()
         self._window = StatsWindow()
         self._state = WorkerState()
         self._has_loaded = False  # in this process or the one that started it
@@ -180,7 +179,7 @@ class TFRecordMapDataset(SelectingDataset, MissingMethods, Dataset[Item_co]):
 
     def _counted(self) -> list[int]:
         """Internal interface for loaders: the numbers of a :class:`StatsWindow` so far."""
-        return [*self._counters.snapshot(), 0, 0]
+        return self._state.counters.snapshot()
 
     def stats(self) -> LoadingStats:
         """Return statistics of loading since the previous call.
@@ -188,7 +187,7 @@ class TFRecordMapDataset(SelectingDataset, MissingMethods, Dataset[Item_co]):
         The first call counts from the start. Workers of a DataLoader are included. Records that are
         read together, as by DataLoader, are a batch.
         """
-        return self._window.take(self._counted(), self._counters.began)
+        return self._window.take(self._counted(), self._state.counters.began)
 
     def _load(self, indices: Sequence[int], batches: int) -> list[Any]:
         loader = self._parts.loader
@@ -202,7 +201,7 @@ class TFRecordMapDataset(SelectingDataset, MissingMethods, Dataset[Item_co]):
             report_lost_items()
             if self._makes_dicts:
                 make_dicts()
-        meter = IterationMeter(self._counters)
+        meter = IterationMeter(self._state.counters)
         meter.begin()
         try:
             plan = loader.reader.plan(numbers)

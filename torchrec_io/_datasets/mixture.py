@@ -21,8 +21,7 @@ from .options import (
     options_of,
     takes_options,
 )
-from .pipeline import IndexedPipeline, Pipeline, units_of
-from .record_loader import RecordLoader
+from .pipeline import IndexedPipeline, Pipeline
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -126,15 +125,15 @@ def mix(
         cache_bytes=max(part.records.cache_bytes for part in parts),
         cache=next((part.records.cache for part in parts if part.records.cache), None),
     )
-    reader = orders[0].mixture_reader(records, orders)
     parser = first.loader.parser.for_mixture([part.loader.parser for part in parts])
     mixed = change_options(MixOptions, first.options, changes)
     if not orders[0].can_batch_by_length:
         check_no_length_batches(mixed, "a dataset of steps")
-    units, completed, errors = units_of(order, records, parser, mixed)
     paths = [path for part in parts for path in part.paths]
-    loader = RecordLoader(reader, parser)
-    return MixedDataset(Pipeline(paths, first.schema, units, loader, completed, errors))
+    pipeline = Pipeline.of_records(
+        paths, first.schema, order, reader=records, parser=parser, options=mixed
+    )
+    return MixedDataset(pipeline)
 
 
 def _as_list(datasets: Any) -> list[Any]:

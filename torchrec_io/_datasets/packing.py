@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -18,6 +19,7 @@ from .._parsing.failures import Failures, Ints, RecordFailure
 from .._parsing.lengths import LengthFeature, find_lengths
 from .._parsing.parser import ExampleParser
 from .._parsing.record_random import DEFAULT_RANDOM, RecordRandom
+from .._records.reader import Reader
 from .._records.record_block import RecordBlock
 from .._records.record_reader import RecordReader
 from .._tensors.batch import Batch
@@ -29,7 +31,7 @@ from ..checks import counted
 from ..errors import DecodeError, TorchRecIOError
 from ..timing.steps import around_native, parsing
 from .length_batching import length_feature
-from .record_loader import Loaded, RecordLoader
+from .record_loader import Loaded, LoadJob, RecordLoader
 
 # Measured length of a record that cannot be read. It is planned as one token, so that the error is
 # raised, or counted, where the record comes in the epoch.
@@ -44,7 +46,7 @@ def pack_documents(
     options: Mapping[str, Any],
     known: Lengths | None,
 ) -> tuple[PackedOrder, Mapping[str, Any], list[TorchRecIOError]]:
-    """Return packed rows, and the options with the name of the tokens; see ``units_of``.
+    """Return packed rows, the options with the name of the tokens, and errors; see ``Pipeline``.
 
     Args:
         order: Order of the documents.
@@ -129,70 +131,50 @@ def _left_out(
     return DecodeError(shown, **place.where, feature=order.pack.key)
 
 
-class RowAssembler:
-    """Loads documents, and puts them into rows.
+class RowLoader(RecordLoader):
+    """A loader that reads documents and puts them into rows. A unit is a row.
 
     Args:
+        reader: Reader of the documents.
+        parser: Parser of all features of the documents.
         pack: The options.
-        loader: Reads documents, and parses all of their features.
         raises: Whether the first error ends the iteration.
     """
 
-    def __init__(self, pack: Pack, loader: RecordLoader, *, raises: bool) -> None:
+    def __init__(self, reader: Reader, parser: BlockParser, pack: Pack, *, raises: bool) -> None:
+        super().__init__(reader, parser)
         assert pack.key is not None
-        assert isinstance(loader.parser, ExampleBlockParser)  # others have no tokens
+        assert isinstance(parser, ExampleBlockParser)  # others have no tokens
         self._pack = pack
         self._packed = (pack.key, *pack.also)
-        self._loader = loader
         # Tokens are decoded when they are written into rows.
-        self._parser = ExampleParser(loader.parser.schema, self._packed)
-        self._layout = RowLayout(pack, self._parser)
+        self._locator = ExampleParser(parser.schema, self._packed)
+        self._layout = RowLayout(pack, self._locator)
         # All values of a document are checked, also those that other batches have.
-        limited = [
-            name for name in self._packed if loader.parser.native.builder(name).limits is not None
-        ]
-        self._checked = loader.parser.of_features(limited).native if limited else None
+        limited = [name for name in self._packed if parser.native.builder(name).limits is not None]
+        self._checked = parser.of_features(limited).native if limited else None
         self._raises = raises
 
-    @classmethod
-    def of(cls, options: Mapping[str, Any], loader: RecordLoader) -> RowAssembler:
-        """Return the assembler of the options of a dataset that packs rows."""
-        return cls(options["pack"], loader, raises=options["on_error"] == "raise")
+    def __reduce__(self) -> tuple[Any, ...]:
+        make = functools.partial(RowLoader, raises=self._raises)
+        return make, (self.reader, self.parser, self._pack)
 
-    def other_columns(self, names: Sequence[str]) -> list[str]:
-        """Return the names of the columns of rows that are no Tensors.
-
-        Args:
-            names: Names of all columns of documents.
-        """
+    def other_columns(self) -> list[str]:
+        names = self.empty_items().columns.flat()
         others = (name for name in names if name not in self._packed)
         return [*made_columns(self._pack)[-2:], *others]
 
-    def plan(self, batch: _core.RowPlan) -> Any:
-        """Return the reader's plan of the documents of a batch."""
-        return self._loader.reader.plan(batch.numbers)
+    def plan(self, units: Any) -> Any:
+        return self.reader.plan(units.numbers)
 
-    def load_run(
-        self,
-        batches: Sequence[_core.RowPlan],
-        plans: Sequence[Any],
-        randoms: Sequence[RecordRandom],
-    ) -> list[Loaded]:
-        """Load the rows of several batches together, up to the first batch with an error.
-
-        Args:
-            batches: The rows of each batch.
-            plans: The reader's plan of the documents of each batch.
-            randoms: Random number generators of the documents of each batch.
-
-        Raises:
-            OSError: If the first batch cannot be read.
-        """
+    def load_jobs(self, jobs: Sequence[LoadJob]) -> list[Loaded]:
+        batches = [job.units for job in jobs]
         sources = [self._layout.sources(batch) for batch in batches]
-        records = [each.records for each in sources]
+        plans, randoms = [job.plan for job in jobs], [job.random for job in jobs]
         made: list[Loaded] = []
         with around_native(parsing):
-            located = locate_run(self._parser, self._loader.reader, plans, randoms, records)
+            records = [each.records for each in sources]
+            located = locate_run(self._locator, self.reader, plans, randoms, records)
             for documents, batch, source in zip(located, batches, sources, strict=False):
                 rows = self._rows_of(documents, batch, source)
                 if rows is None:
@@ -200,24 +182,12 @@ class RowAssembler:
                 made.append(Loaded(rows, batch.first_numbers(), []))
         return made
 
-    def load(self, batch: _core.RowPlan, plan: Any, random: RecordRandom) -> Loaded:
-        """Load the rows of a batch for which :meth:`load_run` found an error.
-
-        Documents that cannot be put into the rows are lost.
-
-        Args:
-            batch: The rows.
-            plan: The reader's plan of the documents.
-            random: Random number generators of the documents.
-
-        Raises:
-            TruncatedFileError, StaleIndexError, OSError: If the files changed since they were
-                indexed.
-        """
-        # Parsing all features finds each error, as it does where rows are not packed.
-        documents = self._loader.load(plan, random)
+    def load_job(self, job: LoadJob) -> Loaded:
+        # Parsing all features finds each error, as it does where rows are not packed. Documents
+        # that cannot be put into the rows are lost.
+        documents = self.load(job.plan, job.random)
         with parsing():
-            return self._rows_of_valid(documents, batch, random)
+            return self._rows_of_valid(documents, job.units, job.random)
 
     def _rows_of(
         self, located: LocatedBlock, batch: _core.RowPlan, source: RowSources
@@ -252,7 +222,7 @@ class RowAssembler:
         assert documents.block is not None
         source = self._layout.sources(batch, found)
         block = documents.block if source.records is None else documents.block.rows(source.records)
-        located = self._parser.locate(block, random, image_threads())
+        located = self._locator.locate(block, random, image_threads())
         rows = self._layout.make(batch, located, source.documents)
         assert rows is not None  # all documents are valid
         lost = np.append(np.flatnonzero(found[batch.documents] < 0), len(batch.documents))
@@ -276,7 +246,7 @@ class RowAssembler:
         if not len(others):
             return loaded
         kept = np.flatnonzero(~np.isin(loaded.failed, others))
-        places = {place[:2] for place in self._loader.reader.locate(others)}
+        places = {place[:2] for place in self.reader.locate(others)}
         failures = loaded.failures
         return loaded._replace(
             errors=[each for each in loaded.errors if (each.path, each.record) not in places],

@@ -8,11 +8,14 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from torch.utils.data import get_worker_info
+
 from .._order.lanes import check_lanes
 from .._order.orders import ENDLESS, Order
 from .._order.plan import EpochPlan
-from .._order.progress import ProcessLayout, Progress
+from .._order.progress import Place, ProcessLayout, Progress
 from .._order.selection import Numbers
+from ..checks import check_integer
 from ..errors import StateMismatchError
 from .options import makes_batches
 
@@ -132,6 +135,18 @@ class RecordPartition:
         units = self.num_units(progress, layout)
         return units is not None and progress.consumed >= units
 
+    def place_after(self, epoch: int, batches: int) -> Place:
+        """Return the position of this rank after a number of batches of an epoch.
+
+        Raises:
+            TypeError: If the order is that of a stream.
+            ValueError: If there are no batches, or the epoch has fewer.
+        """
+        del epoch, batches
+        raise TypeError(
+            "a stream cannot be resumed by a number of batches: save state_dict() and load it"
+        )
+
     def num_units(self, progress: Progress, layout: ProcessLayout) -> int | None:
         """Return the number of units of a process in the epoch of a progress, from ``begin`` on.
 
@@ -139,10 +154,6 @@ class RecordPartition:
         """
         del layout
         return 0 if progress.begin else None
-
-    def check_in_worker(self, reader: Any) -> None:
-        """Raise ValueError if the files cannot be read in a DataLoader worker."""
-        reader.check_no_pipe()
 
     def check_uneven(self, progress: Progress, layout: ProcessLayout) -> None:
         """Raise ValueError if ``uneven`` does not fit the ranks."""
@@ -160,6 +171,8 @@ class RecordPartition:
         """Yield the units of each remaining batch of an epoch."""
         if progress.begin:
             return iter(())
+        if get_worker_info() is not None:
+            reader.check_no_pipe()
         chunks: Iterator[Any] = reader.chunks(
             layout.worker * layout.world_size + layout.rank,
             layout.world_size * layout.num_workers,
@@ -201,6 +214,15 @@ class RecordPartition:
         """Return a progress at the end of its epoch, as far as this process knows it."""
         del layout
         return dataclasses.replace(progress, begin=1)
+
+    def num_unrepeated(self, progress: Progress, layout: ProcessLayout) -> int | None:
+        """Return the number of records in the last step of all ranks, without repeated ones.
+
+        0 if no record is repeated there; None if the repeated ones cannot be told from the others.
+        The iteration must not be endless.
+        """
+        del progress, layout
+        return None
 
 
 class EpochPartition(RecordPartition):
@@ -263,11 +285,22 @@ class EpochPartition(RecordPartition):
             lanes=self.order.lanes,
         )
 
+    def place_after(self, epoch: int, batches: int) -> Place:
+        check_integer("epoch", epoch)
+        check_integer("batches", batches)
+        if not self.in_batches:
+            raise ValueError("resume counts batches: the dataset needs a batch_size")
+        layout = self.layout()
+        most = self.plan(layout, Progress(epoch)).num_rank_batches
+        if batches > most:
+            raise ValueError(
+                f"batches must be at most {most}, the number of batches in the epoch, got {batches}"
+            )
+        assigned = batches * layout.world_size * layout.batch_size
+        return Progress(epoch, epoch, min(assigned, self.count(epoch))), layout
+
     def num_units(self, progress: Progress, layout: ProcessLayout) -> int | None:
         return self.plan(layout, progress).num_worker_records
-
-    def check_in_worker(self, reader: Any) -> None:
-        """Accept all files, which are no pipes."""
 
     def check_uneven(self, progress: Progress, layout: ProcessLayout) -> None:
         is_endless = self.options["epochs"] is None or len(self.order) == ENDLESS
@@ -359,11 +392,6 @@ class EpochPartition(RecordPartition):
         return left
 
     def num_unrepeated(self, progress: Progress, layout: ProcessLayout) -> int | None:
-        """Return the number of records in the last step of all ranks, without repeated ones.
-
-        0 if no record is repeated there; None if the repeated ones cannot be told from the others.
-        The iteration must not be endless.
-        """
         while not self.is_last_epoch(progress):
             progress = self.next_epoch(progress, layout)
         found = self.plan(layout, progress).num_unrepeated

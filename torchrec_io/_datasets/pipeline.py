@@ -24,44 +24,12 @@ from .options import access_options, check_no_length_batches, has_length_batches
 from .record_loader import RecordLoader
 
 if TYPE_CHECKING:
+    from typing_extensions import Self
+
     from .._order.windows import Lengths
 
 # Makes the parser of a schema that the user gave.
 MakeParser: TypeAlias = Callable[[Any], BlockParser]
-
-
-def units_of(
-    order: PositionOrder,
-    reader: RecordReader,
-    parser: BlockParser,
-    options: Mapping[str, Any],
-    lengths: Lengths | None = None,
-) -> tuple[Any, Mapping[str, Any], Sequence[TorchRecIOError]]:
-    """Return the order of the units that are assigned to processes, as options ask for them.
-
-    Args:
-        order: Order of the records.
-        reader: Reads the records, if their lengths are needed and not known.
-        parser: Parser of the records.
-        options: All options, checked.
-        lengths: Lengths that were found before.
-
-    Returns:
-        The order of records, batches by length or packed rows; the options, completed; and errors
-        of the records that are left out of all units.
-
-    Raises:
-        ValueError: If the options do not fit the records.
-    """
-    if has_length_batches(options):
-        from .length_batching import batch_by_length  # noqa: PLC0415  # rarely needed
-
-        return batch_by_length(order, reader, parser, options, lengths)
-    if options.get("pack") is not None:
-        from .packing import pack_documents  # noqa: PLC0415  # rarely needed
-
-        return pack_documents(order, reader, parser, options, lengths)
-    return order, options, ()
 
 
 @dataclass(frozen=True)
@@ -83,6 +51,55 @@ class Pipeline:
     loader: RecordLoader
     options: Mapping[str, Any]
     errors: Sequence[TorchRecIOError] = field(default=(), compare=False)
+
+    @classmethod
+    def of_records(
+        cls,
+        paths: Sequence[str],
+        schema: Any,
+        order: PositionOrder,
+        *,
+        reader: RecordReader,
+        parser: BlockParser,
+        options: Mapping[str, Any],
+        lengths: Lengths | None = None,
+        errors: Sequence[TorchRecIOError] = (),
+        **attributes: Any,
+    ) -> Self:
+        """Return the pipeline of the units that options ask for: records, batches or rows.
+
+        Args:
+            paths: The data files.
+            schema: The schema as the user gave it.
+            order: Order of the records.
+            reader: Reads the records.
+            parser: Parser of the records.
+            options: All options, checked.
+            lengths: Lengths of the records that were found before.
+            errors: Errors found so far.
+            attributes: Attributes of a subclass.
+
+        Raises:
+            ValueError: If the options do not fit the records.
+        """
+        units: Any = order
+        left_out: Sequence[TorchRecIOError] = ()
+        if has_length_batches(options):
+            from .length_batching import batch_by_length  # noqa: PLC0415  # rarely needed
+
+            units, options, left_out = batch_by_length(order, reader, parser, options, lengths)
+        pack = options.get("pack")
+        if pack is not None:
+            from .packing import RowLoader, pack_documents  # noqa: PLC0415  # rarely needed
+
+            units, options, left_out = pack_documents(order, reader, parser, options, lengths)
+        fitting = units.fit_reader(reader, options.get("batch_size") or 1)
+        if pack is None:
+            loader = RecordLoader(fitting, parser)
+        else:
+            raises = options["on_error"] == "raise"
+            loader = RowLoader(fitting, parser, options["pack"], raises=raises)
+        return cls(paths, schema, units, loader, options, [*errors, *left_out], **attributes)
 
     def with_options(self, options: Mapping[str, Any]) -> Pipeline:
         """Return a pipeline with other options."""
@@ -223,15 +240,15 @@ class IndexedPipeline(Pipeline):
         )
         if not record_order.can_batch_by_length:
             check_no_length_batches(options, "a dataset of steps")
-        order, options, left_out = units_of(record_order, records, parser, options, lengths)
-        reader = order.fit_reader(records, options.get("batch_size") or 1)
-        return cls(
+        return cls.of_records(
             paths,
             schema,
-            order,
-            RecordLoader(reader, parser),
-            options,
-            [*errors, *left_out],
+            record_order,
+            reader=records,
+            parser=parser,
+            options=options,
+            lengths=lengths,
+            errors=errors,
             records=records,
             record_order=record_order,
             make_parser=make_parser,

@@ -23,6 +23,28 @@ from ..errors import DecodeError, TorchRecIOError, TransformError
 from ..timing.steps import around_native, parsing, reading
 
 
+@dataclass(slots=True)
+class LoadJob:
+    """A batch that is to be loaded.
+
+    Attributes:
+        epoch: Epoch of the batch. No batch has records of two epochs.
+        units: The units of the batch, as the order yields them; none if planning failed after the
+            batches before.
+        plan: The reader's plan of its records; None if there is an error.
+        random: Random number generators of its records.
+        buffer_bytes: Approximate number of bytes to read.
+        error: Reason why the batch cannot be loaded. It is raised when the batch is requested.
+    """
+
+    epoch: int
+    units: Any
+    plan: Any
+    random: RecordRandom
+    buffer_bytes: int = 0
+    error: Exception | None = None
+
+
 class Transformed(NamedTuple):
     """Results of a transform of loaded records.
 
@@ -119,7 +141,7 @@ class Loaded(NamedTuple):
         return np.array(positions, np.int64)
 
 
-@dataclass(frozen=True)
+@dataclass
 class RecordLoader:
     """Reads records and parses them.
 
@@ -154,6 +176,26 @@ class RecordLoader:
         items = self.empty_items()
         columns = items.columns.flat() if isinstance(items, Batch) else {}
         return [name for name, column in columns.items() if not isinstance(column, Tensor)]
+
+    # ---- units of an order ----
+
+    def plan(self, units: Any) -> Any:
+        """Return the reader's plan of the records of a batch, given as units of the order."""
+        return self.reader.plan(units)
+
+    def load_jobs(self, jobs: Sequence[LoadJob]) -> list[Loaded]:
+        """Load several batches together, up to the first one with an error; see :meth:`load_run`.
+
+        Raises:
+            OSError: If the first batch cannot be read.
+        """
+        return self.load_run([job.plan for job in jobs], [job.random for job in jobs])
+
+    def load_job(self, job: LoadJob) -> Loaded:
+        """Load a batch for which :meth:`load_jobs` found an error; see :meth:`load`."""
+        return self.load(job.plan, job.random)
+
+    # ---- records ----
 
     def load(self, plan: Any, random: RecordRandom = DEFAULT_RANDOM) -> Loaded:
         """Read and parse the records of a reader's plan.
@@ -194,11 +236,7 @@ class RecordLoader:
             batches = self.parser.parse_run(self.reader, plans, randoms)
         return [_loaded(each, plan.numbers) for each, plan in zip(batches, plans, strict=False)]
 
-    def join(
-        self,
-        parts: Sequence[Loaded],
-        order: Ints | None = None,
-    ) -> Loaded:
+    def join(self, parts: Sequence[Loaded], order: Ints | None = None) -> Loaded:
         """Join the loaded records of parts of a batch.
 
         Args:

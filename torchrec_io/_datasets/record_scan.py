@@ -41,7 +41,7 @@ def load_all(
     def load(plan: Any) -> tuple[Numbers, Loaded]:
         return plan.numbers, loader.load(plan)
 
-    errors = ErrorHandler(options.get("on_error", "raise"), state)
+    errors = ErrorHandler(options.get("on_error", "raise"), state.counters)
     threads = options.get("num_threads") or most_storage_threads()
     loader.reader.begin_epoch()
     numbers = parts_of(selection, BLOCK_RECORDS)

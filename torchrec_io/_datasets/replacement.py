@@ -12,15 +12,15 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from .._order.progress import ProcessLayout, Progress
 from .._order.selection import Numbers
+from .._parsing.record_random import RecordRandom
 from ..checks import counted
 from ..errors import DecodeError, StaleIndexError
 from .bad_records import ErrorHandler
-from .job_queue import LoadJob
 from .lost_records import LostRecords
 from .partition import EpochPartition
-from .record_loader import Loaded, RecordLoader
+from .position import Position
+from .record_loader import Loaded, LoadJob, RecordLoader
 
 # Number of records before a batch, and after it, that may replace its lost ones.
 REACH = 1000
@@ -33,24 +33,16 @@ class ReplacedRecords(LostRecords):
 
     Args:
         loader: Reads and parses records.
-        partition: Assigns records to this process.
-        layout: Process layout of the iteration.
+        position: Position of the iteration, before the records of the next job.
         errors: Counts the records that are repeated.
     """
 
-    def __init__(
-        self,
-        loader: RecordLoader,
-        partition: EpochPartition,
-        layout: ProcessLayout,
-        errors: ErrorHandler,
-    ) -> None:
-        super().__init__(loader, partition.order.seed)
-        self._partition = partition
-        self._layout = layout
+    def __init__(self, loader: RecordLoader, position: Position, errors: ErrorHandler) -> None:
+        super().__init__(loader)
+        self._position = position
         self._errors = errors
 
-    def completed(self, job: LoadJob, loaded: Loaded, progress: Progress) -> Loaded:
+    def completed(self, job: LoadJob, loaded: Loaded) -> Loaded:
         """Return the records of a job, with a replacement of each lost one.
 
         Raises:
@@ -58,7 +50,7 @@ class ReplacedRecords(LostRecords):
         """
         planned = job.plan.numbers
         valid = loaded.positions_in(planned)
-        if self._partition.has_batches:
+        if self._position.partition.has_batches:
             if len(valid):
                 return self.loader.join([loaded])
             planned = planned[:1]
@@ -66,7 +58,7 @@ class ReplacedRecords(LostRecords):
         rows = np.searchsorted(valid, np.arange(len(planned)), side="right") - 1
         parts = [loaded]
         if rows[0] < 0:
-            replacement = self._find_before_or_after(job, progress, has_valid=len(valid) > 0)
+            replacement = self._find_before_or_after(job, has_valid=len(valid) > 0)
             parts += replacement
             rows[rows < 0] = len(valid) if replacement else 0
         self._errors.count_repeated(len(planned) - len(valid))
@@ -74,27 +66,26 @@ class ReplacedRecords(LostRecords):
 
     # ---- searching ----
 
-    def _find_before_or_after(
-        self, job: LoadJob, progress: Progress, *, has_valid: bool
-    ) -> list[Loaded]:
+    def _find_before_or_after(self, job: LoadJob, *, has_valid: bool) -> list[Loaded]:
         """Return the replacement of the first records of a batch; none if a later one of it is.
 
         Raises:
             DecodeError: If no valid record is in reach.
         """
-        earlier = self._partition.records_before(progress, self._layout)
-        found, num_before = self._search(earlier, progress)
+        partition = self._position.partition
+        assert isinstance(partition, EpochPartition)  # streams replace no records
+        earlier = partition.records_before(*self._position.place)
+        found, num_before = self._search(earlier, job.random)
         if found or has_valid:
             return found
-        later = self._partition.records_after(progress, self._layout)
+        later = partition.records_after(*self._position.place)
         next(later)  # the batch itself
-        found, num_after = self._search(later, progress)
+        found, num_after = self._search(later, job.random)
         if not found:
-            num_after += len(job.units) - 1
-            raise self._error(job.plan.numbers[:1], num_before, num_after, progress)
+            raise self._error(job, num_before, num_after + len(job.units) - 1)
         return found
 
-    def _search(self, numbers: Iterator[Numbers], progress: Progress) -> tuple[list[Loaded], int]:
+    def _search(self, numbers: Iterator[Numbers], random: RecordRandom) -> tuple[list[Loaded], int]:
         """Load the first valid one of some records, of which at most ``REACH`` are read.
 
         Returns:
@@ -103,34 +94,32 @@ class ReplacedRecords(LostRecords):
         remaining = itertools.islice(itertools.chain.from_iterable(numbers), REACH)
         examined, size = 0, 1
         while window := [*itertools.islice(remaining, size)]:
-            loaded = self._load(np.array(window, np.int64), progress)
+            loaded = self._load(np.array(window, np.int64), random)
             if len(loaded.numbers):
                 place = window.index(loaded.numbers[0])
                 if len(loaded.numbers) > 1:
-                    loaded = self._load(loaded.numbers[:1], progress)
+                    loaded = self._load(loaded.numbers[:1], random)
                 return [loaded], examined + place
             examined += len(window)
             size *= _GROWTH
         return [], examined
 
-    def _load(self, numbers: Numbers, progress: Progress) -> Loaded:
+    def _load(self, numbers: Numbers, random: RecordRandom) -> Loaded:
         """Load records. Bad ones are reported by the process to which they are assigned."""
-        loaded = self.loader.load(self.loader.reader.plan(numbers), self.random(progress.epoch))
+        loaded = self.loader.load(self.loader.reader.plan(numbers), random)
         for error in loaded.errors:
             if isinstance(error, StaleIndexError):
                 raise error
         return loaded
 
-    def _error(
-        self, lost: Numbers, num_before: int, num_after: int, progress: Progress
-    ) -> DecodeError:
-        """Return the error of a lost record that has no replacement."""
-        [place] = self.loader.reader.locate(lost)
-        rank, world_size = self._layout.rank, self._layout.world_size
+    def _error(self, job: LoadJob, num_before: int, num_after: int) -> DecodeError:
+        """Return the error of the first record of a job, which has no replacement."""
+        [place] = self.loader.reader.locate(job.plan.numbers[:1])
+        layout = self._position.layout
         return DecodeError(
-            f"rank {rank} of {world_size} has no valid record to repeat in place of this one: the "
-            f"{counted(num_before, 'record')} before it and the {counted(num_after, 'record')} "
-            f"after it in the rank's order of epoch {progress.epoch} are lost, too. uneven='keep' "
-            "leaves out lost records",
+            f"rank {layout.rank} of {layout.world_size} has no valid record to repeat in place of "
+            f"this one: the {counted(num_before, 'record')} before it and the "
+            f"{counted(num_after, 'record')} after it in the rank's order of epoch {job.epoch} are "
+            "lost, too. uneven='keep' leaves out lost records",
             **place.where,
         )

@@ -9,39 +9,33 @@ import itertools
 import logging
 import multiprocessing
 import os
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+import torch
 from torch.utils.data import get_worker_info
 
-from .._order.progress import ProcessLayout, Progress, from_state, to_state
+from .._order.progress import Place, Progress, from_state, place_of, to_state
 from .._storage.exit import close_at_exit
 from .._tensors.trainers import ReadDataset, TrainerLoader, make_dicts, makes_dicts, trainer_hooks
-from ..checks import check_integer
-from ..errors import StateMismatchError
 from .absent_features import warn_of_absent_features
 from .bad_records import ErrorHandler
 from .epoch_clock import worker_iteration
-from .iteration import Iteration, Position
-from .iteration_clock import IterationClock
-from .latest_position import LatestPosition
+from .epochs import Epochs, first_rank
+from .iteration import Iteration
 from .lost_items import report_lost_items
 from .options import makes_batches, resolved_rank
 from .partition import RecordPartition
 from .pipeline import Pipeline
+from .position import LatestPosition, Position
 from .statistics import IterationMeter, LoadingStats, StatsWindow
 from .transform import Transform
-from .worker_state import Subject, WorkerState
+from .worker_state import Subject
 
 if TYPE_CHECKING:
     from torch.utils.data._utils.worker import WorkerInfo
 
-    from .packing import RowAssembler
-
 logger = logging.getLogger("torchrec_io")
-
-# A position: how far a process is, and which one it is.
-Place: TypeAlias = "tuple[Progress, ProcessLayout]"
 
 _EPOCHS_OF_RANKS = (
     "another epoch starts in DataLoader workers, which run ahead of the training loop: ranks may "
@@ -68,8 +62,8 @@ class PickledIn(NamedTuple):
     makes_dicts: bool
 
 
-class Session:
-    """The state of a dataset: its epoch, its last position and the position to resume from.
+class Session(Epochs):
+    """The state of a dataset: its parts, its epoch, and the positions of its iterations.
 
     A session is copied with its dataset into DataLoader workers, which share its
     :class:`WorkerState`, and into other training processes, which do not.
@@ -82,30 +76,29 @@ class Session:
         pipeline: The parts of the dataset.
         is_own_share: Whether a loader of this package reads the share of this process, in a program
             in which a trainer would split the whole.
-        follows_loader: Whether new iterations take their epoch from a loader of this package, which
-            moves the clock. Its workers may start late.
-        places: Where the first iterations of the workers of such a loader start, if its state was
-            loaded. They take the numbers of the workers there, of which the first one comes next.
+        starts: Positions at which a loader of this package starts its iterations, which move no
+            epoch: int64 ``[processes, PLACE_NUMBERS]`` in shared memory. None without such a
+            loader.
+        newest: Position of the iteration of this process that started last.
     """
 
     def __init__(self, pipeline: Pipeline, partition: type[RecordPartition]) -> None:
+        super().__init__()
         self.pipeline = pipeline
         self.is_own_share = False
         self._partition_class = partition
-        self._own_state = WorkerState()
-        self._pid = os.getpid()
         # The process in which this was pickled.
         self._pickled_in: PickledIn | None = None
         self._latest = LatestPosition()  # of the iterations in this process
         # Where this worker's next iteration starts, if a state was loaded in the worker.
         self._loaded: Place | None = None
-        self.follows_loader = False
-        self.places: list[Place] | None = None
+        self.starts: torch.Tensor | None = None
+        self.newest: Position | None = None
         # Number of iterations that this process began as a worker.
         self._times_begun = 0
         self._meter: IterationMeter | None = None  # of the last iteration in this process
         self._window = StatsWindow()
-        errors = ErrorHandler(pipeline.options["on_error"], self.state)
+        errors = ErrorHandler(pipeline.options["on_error"], self.state.counters)
         errors.handle([*pipeline.errors])
         errors.report()
 
@@ -132,6 +125,7 @@ class Session:
             ),
             "_own_state": self.state,
             "_latest": LatestPosition(),
+            "newest": None,
             "_meter": None,
         }
 
@@ -198,121 +192,114 @@ class Session:
         """Return the names of the columns that are no Tensors, where that is known."""
         if self.pipeline.options["transform"] is not None:
             return []
-        loader = self.pipeline.loader
-        assembler = self._assembler()
-        if assembler is None:
-            return loader.other_columns()
-        return assembler.other_columns([*loader.empty_items().columns.flat()])
-
-    def _assembler(self) -> RowAssembler | None:
-        """Return the assembler of packed rows; None if the dataset does not pack records."""
-        pipeline = self.pipeline
-        if pipeline.options.get("pack") is None:
-            return None
-        from .packing import RowAssembler  # noqa: PLC0415  # rarely needed
-
-        return RowAssembler.of(pipeline.options, pipeline.loader)
-
-    @property
-    def state(self) -> WorkerState:
-        """State shared with the copies in DataLoader workers."""
-        if self._pid != os.getpid() and get_worker_info() is None:
-            # Another training process has its own epochs and positions.
-            self._pid = os.getpid()
-            self._own_state = self._own_state.copy()
-        return self._own_state
-
-    @property
-    def epoch(self) -> int:
-        """Epoch with which the next iteration of this process starts."""
-        return self.state.loader_epoch if self.follows_loader else self.state.clock.epoch
+        return self.pipeline.loader.other_columns()
 
     # ---- iterating ----
 
     def iterate(self) -> Iterator[Any]:
         """Start an iteration of this process and return its items."""
         worker = get_worker_info()
-        number, workers = (0, 0) if worker is None else (worker.id, worker.num_workers)
-        self.state.is_in_workers = worker is not None
+        self.state.is_in_workers = int(worker is not None)
         partition = self.partition
         if worker is not None:
-            partition.check_in_worker(self.pipeline.loader.reader)
-            warning = trainer_hooks().position_warning()
-            if number == 0 and not self.follows_loader and warning is not None:
-                self.state.warn_once(logger, Subject.positions, warning)
-            _share_memory_with_parent()
-            if self.places is not None:
-                self._loaded, self.places = self.places[number], None
-                number = self._loaded[1].worker
-            self._latest = LatestPosition()  # an iteration of the parent does not run here
-            report_lost_items()
-            parent = self._pickled_in_parent()
-            if parent is not None and parent.makes_dicts:
-                make_dicts()
-        layout = partition.layout(number, max(1, workers))
-        clock = self._new_clock(worker)
-        position = self._start_of(clock, partition, layout, workers)
+            self._begin_in_worker(worker)
+        position, begin = self._start(worker, partition)
         threads = self.pipeline.options["num_threads"]
         if threads is None:
             threads = 2 if worker is None else 1
         self._meter = IterationMeter(self.state.counters, threads)
+        latest = self._latest.get()
+        if latest is not None and latest.times.loaded != position.times.loaded:
+            self._latest = LatestPosition()  # older iterations that still run no longer count
+        self._latest.start(position)
+        self.newest = position
         iteration = Iteration(
             self.pipeline.loader,
-            partition,
             position,
-            self.state,
+            self._latest,
+            self.state.counters,
             self._meter,
             transform=Transform.of(partition.options, self.pipeline.loader.reader),
-            assembler=self._assembler(),
         )
 
-        def check() -> None:
+        def begin_first() -> None:
             self._check_trainer()
-            if layout.rank == layout.worker == 0:
+            if position.layout.rank == position.layout.worker == 0:
                 warn_of_absent_features(self.pipeline, self.state)
+            begin()
 
-        items = iteration.items(threads, check)
-        followed = self._latest.followed(items, position, in_batches=partition.in_batches)
-        close_at_exit(followed)
-        return followed if partition.in_batches else itertools.chain.from_iterable(followed)
+        items = iteration.items(threads, begin_first)
+        close_at_exit(items)
+        return items if partition.in_batches else itertools.chain.from_iterable(items)
 
-    def _new_clock(self, worker: WorkerInfo | None) -> IterationClock:
-        """Return the clock of a new iteration of this process."""
-        clock, times_set = self.state.clock, self.state.times_set
-        if worker is None:
-            return IterationClock(clock, clock.new_iteration(), 0, times_set)
-        number = worker_iteration(worker.seed, worker.id, self._times_begun)
+    def _begin_in_worker(self, worker: WorkerInfo) -> None:
+        """Prepare this DataLoader worker for an iteration."""
+        warning = trainer_hooks().position_warning()
+        if worker.id == 0 and self.starts is None and warning is not None:
+            self.state.warn_once(logger, Subject.positions, warning)
+        _share_memory_with_parent()
+        self._latest = LatestPosition()  # an iteration of the parent does not run here
+        report_lost_items()
+        parent = self._pickled_in_parent()
+        if parent is not None and parent.makes_dicts:
+            make_dicts()
+
+    def _start(
+        self, worker: WorkerInfo | None, partition: RecordPartition
+    ) -> tuple[Position, Callable[[], None]]:
+        """Return the position of a new iteration, and a function for its first request."""
+        if self.starts is not None:
+            place = place_of(self.starts[0 if worker is None else worker.id].tolist())
+            return Position.at(place, partition, self.times, _do_nothing), _do_nothing
+        times, state = self.times, self.state
+
+        def see_epochs() -> None:
+            # Not before the first item is requested: the workers of a StatefulDataLoader all load
+            # their states before that, and must see the same number.
+            state.times_seen = times.set
+
+        if worker is not None:
+            return self._start_in_worker(worker, partition, see_epochs)
+        layout = partition.layout()
+        place = partition.moved(*self.next_start(), layout), layout
+        state.drop_resume()
+        return Position.at(place, partition, times, self.begin()), see_epochs
+
+    def _start_in_worker(
+        self, worker: WorkerInfo, partition: RecordPartition, see_epochs: Callable[[], None]
+    ) -> tuple[Position, Callable[[], None]]:
+        """Return the position of a new iteration in a worker; see :meth:`_start`."""
+        clock, times = self.state.clock, self.times
+        layout = partition.layout(worker.id, worker.num_workers)
+        iteration = worker_iteration(worker.seed, worker.id, self._times_begun)
         self._times_begun += 1
-        return IterationClock(clock, number, worker.num_workers, times_set)
-
-    def _start_of(
-        self, clock: IterationClock, partition: RecordPartition, layout: ProcessLayout, workers: int
-    ) -> Position:
-        """Return the position at which an iteration starts."""
+        end = functools.partial(clock.end, iteration, worker.num_workers)
+        resumed = self.current(self.state.take_resume(iteration, worker.num_workers))
         loaded, self._loaded = self._loaded, None
-        resumed = loaded or self._current(self.state.take_resume(layout.worker, workers))
-        if resumed is None and self.follows_loader:
-            return Position.at(Progress(self.epoch, self.epoch), layout, clock)
-        if resumed is None:
-            epoch, follows = clock.begin()
-            if follows and workers > 0 and layout.world_size > 1:
+        start = loaded or resumed
+        progress = None if start is None else partition.moved(*start, layout)
+        if loaded is None or progress is None or self.is_epoch_set:
+            epoch, follows = clock.begin(iteration)
+            if progress is None and follows and layout.world_size > 1:
                 self.state.warn_once(logger, Subject.epochs, _EPOCHS_OF_RANKS)
-            return Position.at(Progress(epoch, epoch), layout, clock)
-        position = Position.at(partition.moved(*resumed, layout), layout, clock)
-        if self.follows_loader:
-            return position
-        if loaded is None or self.is_epoch_set:
-            clock.begin()
-        else:
-            clock.begin_at(position.first_epoch)
-            is_at_end = partition.is_done(*loaded) and partition.is_done(position.progress, layout)
-            clock.resume(partition, position, is_at_end=is_at_end)
-        return position
+            place = progress or Progress(epoch, epoch), layout
+            return Position.at(place, partition, times, end), see_epochs
+        position = Position.at((progress, layout), partition, times, end)
+        is_at_end = partition.is_done(*loaded) and partition.is_done(progress, layout)
+        clock.restart(iteration, progress.first_epoch, is_at_end=is_at_end)
+        if is_at_end:
+            position.end()
 
-    def _current(self, resumed: Place | None) -> Place | None:
-        """Return a resumed position if it is in the next epoch, else None."""
-        is_current = resumed is not None and resumed[0].is_in(self.epoch)
-        return resumed if is_current else None
+        def begin() -> None:
+            see_epochs()
+            # All workers have loaded their states before the first item is requested.
+            if is_at_end and clock.has_passed(iteration, progress.epoch):
+                clock.begin(iteration)
+                following = partition.next_epoch(progress, layout)
+                position.enter(dataclasses.replace(following, first_epoch=following.epoch))
+                position.has_ended = False
+
+        return position, begin
 
     # ---- statistics ----
 
@@ -321,47 +308,35 @@ class Session:
         records, *others = self.state.counters.snapshot()
         if self._meter is not None:
             records += self._meter.samples_taken
-        return [records, *others, self.state.skipped, self.state.repeated]
+        return [records, *others]
 
     def stats(self) -> LoadingStats:
         """Return the statistics since the last call."""
         return self._window.take(self.counted(), self.state.counters.began)
 
-    # ---- the end of an iteration ----
+    # ---- positions ----
 
-    def is_at_end(self) -> bool:
-        """Return whether the iteration of this process that yielded last is at its end."""
+    def set_epoch(self, epoch: int) -> None:
+        loader = self._trainer_loader
+        if loader is not None and loader.is_iterating:  # it starts an iteration
+            self._check_trainer()
+        super().set_epoch(epoch)
+
+    def place(self) -> Place:
+        """Return the position of the iteration that yielded last."""
         position = self._latest.get()
-        return position is not None and position.clock.has_ended
+        # A worker learns of the next epoch while it is in this one.
+        if position is not None and (
+            get_worker_info() is not None or not self.is_replaced(position.progress, position.times)
+        ):
+            return position.place
+        return self.next_start()
 
     def repeat_epoch(self) -> None:
         """Start the last iteration of this process again: its last items were not used."""
         position = self._latest.get()
-        if position is not None:
-            position.clock.repeat_epoch(position.first_epoch)
-
-    def next_start(self) -> Place:
-        """Return the position at which the next iteration of this rank starts."""
-        resumed = self._current(self.state.untaken_resume())
-        return resumed or self.start(self.partition.layout())
-
-    def start(self, layout: ProcessLayout) -> Place:
-        """Return the start of the next epoch."""
-        epoch = self.state.clock.epoch
-        return Progress(epoch, epoch), layout
-
-    def set_epoch(self, epoch: int) -> None:
-        """Set the epoch of the next iteration."""
-        check_integer("epoch", epoch)
-        loader = self._trainer_loader
-        if loader is not None and loader.is_iterating:  # it starts an iteration
-            self._check_trainer()
-        self.state.set_epoch(epoch)
-        resumed = self.state.peek_resume()
-        if resumed is not None and not resumed[0].is_in(epoch):
-            self.state.drop_resume()
-
-    # ---- saving and resuming ----
+        if position is not None and position.has_ended and position.next_epoch is not None:
+            self.repeat(position.first_epoch, position.next_epoch)
 
     def save(self) -> dict[str, Any]:
         """Return the position of the iteration that yielded last as a state.
@@ -375,13 +350,30 @@ class Session:
                 "a torchdata StatefulDataLoader, or count batches and call "
                 "resume(epoch=..., batches=...)"
             )
-        return self.to_state(*self.place())
+        return self.to_state(self.place())
 
-    def to_state(self, progress: Progress, layout: ProcessLayout) -> dict[str, Any]:
-        """Return a progress as a state."""
-        if self._leaves_nothing(progress, layout, _first_rank(layout)):
+    def load(self, state: Mapping[str, Any]) -> None:
+        if get_worker_info() is None:
+            super().load(state)
+            return
+        place = self.from_state(state)
+        self._latest = LatestPosition()
+        if not self.is_dropped(place[0]):
+            self._loaded = place
+
+    def to_state(self, place: Place) -> dict[str, Any]:
+        progress, layout = place
+        if self.leaves_nothing(place, first_rank(layout)):
             progress = self.partition.end_of(progress, layout)
         return to_state(progress, layout, self.pipeline.order.describe(), self._state_batch_size)
+
+    def from_state(self, state: Mapping[str, Any]) -> Place:
+        partition = self.partition
+        place = from_state(
+            state, self.pipeline.order.describe(), self._state_batch_size, partition.world_size
+        )
+        partition.check_state(*place)
+        return place
 
     @property
     def _state_batch_size(self) -> int | None:
@@ -389,121 +381,9 @@ class Session:
         size: int | None = self.pipeline.options["batch_size"]
         return size if not self.partition.has_batches else None
 
-    def place(self) -> Place:
-        """Return the position of the iteration that yielded last."""
-        position = self._latest.get()
-        if position is not None:
-            progress = position.progress
-            # A worker learns of the next epoch while it is in this one.
-            is_in_worker = get_worker_info() is not None
-            if is_in_worker or not self.is_sent_elsewhere(progress, position.clock.times_set):
-                return progress, position.layout
-        return self.next_start()
 
-    @property
-    def is_epoch_set(self) -> bool:
-        """True if an epoch was set since an iteration started."""
-        return self.state.times_set != self.state.times_seen
-
-    def is_sent_elsewhere(self, progress: Progress, times_set: int) -> bool:
-        """Return whether another epoch than that of a progress was set.
-
-        Args:
-            progress: The progress.
-            times_set: Number of calls of ``set_epoch`` before its iteration was created.
-        """
-        return times_set != self.state.times_set and not progress.is_in(self.epoch)
-
-    def load(self, state: Mapping[str, Any]) -> None:
-        """Start the next iteration at a state.
-
-        Raises:
-            StateMismatchError: If the state belongs to another order.
-        """
-        progress, layout = self.from_state(state)
-        if get_worker_info() is None:
-            if self.enter(progress, is_at_end=self._is_at_end(progress, layout)):
-                self.state.resume_from(progress, layout)
-        elif not self._is_dropped(progress):
-            self._loaded = (progress, layout)
-
-    def from_state(self, state: Mapping[str, Any]) -> Place:
-        """Return the position of a state.
-
-        Raises:
-            StateMismatchError: If the state belongs to another order.
-        """
-        partition = self.partition
-        progress, layout = from_state(
-            state, self.pipeline.order.describe(), self._state_batch_size, partition.world_size
-        )
-        partition.check_state(progress, layout)
-        return progress, layout
-
-    def enter(self, progress: Progress, *, is_at_end: bool) -> bool:
-        """Enter the epoch of a position that was loaded, or the next one after its end.
-
-        Returns:
-            False if another epoch was set: that comes next, and the position is dropped.
-        """
-        if self._is_dropped(progress):
-            return False
-        self._enter(progress, is_at_end=is_at_end)
-        return True
-
-    def _is_dropped(self, progress: Progress) -> bool:
-        """Return whether a position that is loaded is dropped, as another epoch was set."""
-        self._latest.clear()
-        is_dropped = self.is_sent_elsewhere(progress, self.state.times_seen)
-        if is_dropped:
-            logger.info("set_epoch was called for another epoch than the state's: it comes next")
-            self.state.drop_resume()
-        return is_dropped
-
-    def resume(self, progress: Progress, layout: ProcessLayout) -> None:
-        """Start the next iteration at a progress.
-
-        At its end, the next epoch follows. But if its own epoch was set, before or afterwards,
-        nothing is left of that.
-        """
-        self._latest.clear()
-        self._enter(progress, is_at_end=self._is_at_end(progress, layout))
-        self.state.resume_from(progress, layout)
-
-    def _enter(self, progress: Progress, *, is_at_end: bool) -> None:
-        self.state.is_in_workers = False
-        self.state.drop_resume()
-        if self.is_epoch_set and progress.is_in(self.state.clock.epoch):
-            return
-        self.state.clock.set(
-            self.partition.epoch_after(progress) if is_at_end else progress.first_epoch
-        )
-
-    def _is_at_end(self, progress: Progress, layout: ProcessLayout) -> bool:
-        """Return whether the next iteration starts with the next epoch after a progress.
-
-        The process of that progress has reached its end, and so has this one: in another layout, it
-        must not be ahead of other ranks.
-        """
-        now = self.partition.layout()
-        return self._leaves_nothing(progress, layout, now if now == layout else _first_rank(now))
-
-    def _leaves_nothing(
-        self, progress: Progress, before: ProcessLayout, now: ProcessLayout
-    ) -> bool:
-        """Return whether a process has reached its end, where another one would continue."""
-        partition = self.partition
-        if not partition.is_done(progress, before):
-            return False
-        try:
-            return partition.is_done(partition.moved(progress, before, now), now)
-        except StateMismatchError:  # raised when the iteration starts
-            return False
-
-
-def _first_rank(layout: ProcessLayout) -> ProcessLayout:
-    """Return the layout of the first rank: no other rank has more records."""
-    return dataclasses.replace(layout, rank=0)
+def _do_nothing(*_: Any) -> None:
+    """Take the place of a function of iterations that move epochs."""
 
 
 @functools.cache  # persistent workers start several iterations

@@ -17,9 +17,10 @@ from .. import _core
 from ..timing.steps import active_profiler, profiler_range, range_name
 
 # The numbers of LoadingCounters: those that the native core counts, of which all but three are
-# nanoseconds; and the time at which the first item was asked for.
-COUNTED = tuple(counter.name for counter in _core.Counter)
-_COUNTS = {"records", "bytes", "batches"}
+# nanoseconds; errors skipped, and records repeated; and the time at which the first item was asked
+# for.
+COUNTED = (*(counter.name for counter in _core.Counter), "skipped", "repeated")
+_COUNTS = {"records", "bytes", "batches", "skipped", "repeated"}
 _BEGAN = len(COUNTED)
 COUNTER_NUMBERS = _BEGAN + 1
 
@@ -93,19 +94,7 @@ class LoadingCounters:
     """
 
     def __init__(self, numbers: torch.Tensor) -> None:
-        self._tensor = numbers
         self._numbers = numbers.numpy()
-
-    @classmethod
-    def shared(cls, numbers: torch.Tensor | None = None) -> LoadingCounters:
-        """Return counters in shared memory of their own."""
-        if numbers is None:
-            numbers = torch.zeros(COUNTER_NUMBERS, dtype=torch.int64)
-        return cls(numbers.share_memory_())  # type: ignore[no-untyped-call]
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        # Still shared with the original if it is pickled for a process that is being started.
-        return LoadingCounters.shared, (self._tensor,)
 
     def meter(self, *, counts_waiting: bool, counts_pauses: bool) -> _core.Meter:
         """Return a meter that adds to these numbers."""
@@ -114,6 +103,19 @@ class LoadingCounters:
     def add_records(self, count: int) -> None:
         """Add to the number of records."""
         _core.add_records(self._numbers, count)
+
+    def add(self, name: str, count: int) -> None:
+        """Add to one of the numbers that only Python counts."""
+        index = COUNTED.index(name)
+        number = self._numbers[index : index + 1]
+        while True:
+            before = int(number[0])
+            if _core.compare_exchange(number, before, before + count):
+                return
+
+    def __getitem__(self, name: str) -> int:
+        """Return one of the numbers that were counted so far."""
+        return int(self._numbers[COUNTED.index(name)])
 
     def begin(self) -> None:
         """Start the time when the first batch or sample is requested."""
@@ -137,12 +139,11 @@ class StatsWindow:
     Several threads may ask. Each count is in exactly one of the results.
 
     Args:
-        before: Numbers that are not counted: those of ``COUNTED``, errors skipped, and records
-            repeated. By default all are counted.
+        before: Numbers of ``COUNTED`` that do not count. By default all count.
     """
 
     def __init__(self, before: Sequence[int] = ()) -> None:
-        self._before = [*before] or [0] * (len(COUNTED) + 2)
+        self._before = [*before] or [0] * len(COUNTED)
         self._since: int | None = None  # time of the last call
         self._lock = threading.Lock()
 
@@ -171,12 +172,11 @@ class StatsWindow:
 
 def stats_between(before: Sequence[int], after: Sequence[int], nanoseconds: int) -> LoadingStats:
     """Return the statistics of the time between two readings of the numbers."""
-    *counted, skipped, repeated = (late - early for early, late in zip(before, after, strict=True))
+    counted = (late - early for early, late in zip(before, after, strict=True))
     known: dict[str, Any] = dict(zip(COUNTED, counted, strict=True))
     for name in known.keys() - _COUNTS:
         known[name] *= _NANO
-    seconds = nanoseconds * _NANO
-    return LoadingStats(**known, skipped=skipped, repeated=repeated, seconds=seconds)
+    return LoadingStats(**known, seconds=nanoseconds * _NANO)
 
 
 class IterationMeter:

@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-import dataclasses
 import enum
+import functools
 import logging
+from typing import Any
 
 import torch
 
-from .._order.progress import ProcessLayout, Progress
+from .. import _core
+from .._order.progress import PLACE_NUMBERS, Place, place_numbers, place_of
 from .epoch_clock import CLOCK_NUMBERS, EpochClock
 from .statistics import COUNTER_NUMBERS, LoadingCounters
 
-_WORKER_SLOTS = 1024
-
-# Positions of the numbers in the shared memory, after those of the clock and the counters. Three
-# arrays of one slot for each worker follow: the number of errors skipped, the number of records
-# repeated in place of lost ones, and whether the worker has started where the dataset was resumed.
-_TIMES_SET, _TIMES_SEEN, _LOADER_EPOCH, _IN_WORKERS, _WARNED, _TAKERS, _HAS_RESUME, _RESUME = range(
-    CLOCK_NUMBERS + COUNTER_NUMBERS, CLOCK_NUMBERS + COUNTER_NUMBERS + 8
+# Positions of the numbers in the shared memory, after those of the clock and the counters.
+_FIRST = CLOCK_NUMBERS + COUNTER_NUMBERS
+_TIMES_SET, _TIMES_SEEN, _TIMES_LOADED, _IN_WORKERS, _WARNED, _TAKEN, _HAS_RESUME, _RESUME = range(
+    _FIRST, _FIRST + 8
 )
-_PROGRESS_FIELDS = len(dataclasses.fields(Progress))
-_SKIPPED = _RESUME + _PROGRESS_FIELDS + len(dataclasses.fields(ProcessLayout))
-_REPEATED = _SKIPPED + _WORKER_SLOTS
-_TAKEN = _REPEATED + _WORKER_SLOTS
+_NUM_NUMBERS = _RESUME + PLACE_NUMBERS
+# Bits of the number of workers that have started where the dataset was resumed.
+_TAKEN_BITS = 11
 
 
 class Subject(enum.IntFlag):
@@ -35,12 +33,40 @@ class Subject(enum.IntFlag):
     features = enum.auto()
 
 
+class _Number:
+    """A number in the shared memory, as an attribute."""
+
+    def __init__(self, index: int) -> None:
+        self._index = index
+
+    def __get__(self, state: WorkerState, _: Any) -> int:
+        return int(state._shared[self._index])  # noqa: SLF001  # its descriptor
+
+    def __set__(self, state: WorkerState, value: int) -> None:
+        state._shared[self._index] = value  # noqa: SLF001
+
+
 class WorkerState:
-    """Numbers in memory that stays shared when a dataset is pickled or forked into workers."""
+    """Numbers in memory that stays shared when a dataset is pickled or forked into workers.
+
+    Attributes:
+        times_set: Number of calls of :meth:`set_epoch`.
+        times_seen: Number of those calls before the last iteration started.
+        times_loaded: Number of positions that were loaded in the process of the training loop.
+        is_in_workers: 1 if DataLoader workers ran the last iteration, else 0.
+    """
+
+    times_set = _Number(_TIMES_SET)
+    times_seen = _Number(_TIMES_SEEN)
+    times_loaded = _Number(_TIMES_LOADED)
+    is_in_workers = _Number(_IN_WORKERS)
 
     def __init__(self) -> None:
-        self._shared = torch.zeros(_TAKEN + _WORKER_SLOTS, dtype=torch.int64)
+        self._shared = torch.zeros(_NUM_NUMBERS, dtype=torch.int64)
         self._shared.share_memory_()  # type: ignore[no-untyped-call]
+
+    def __getstate__(self) -> dict[str, torch.Tensor]:
+        return {"_shared": self._shared}
 
     def __setstate__(self, state: dict[str, torch.Tensor]) -> None:
         self._shared = state["_shared"]
@@ -53,52 +79,71 @@ class WorkerState:
         other._shared.copy_(self._shared)
         return other
 
-    @property
+    @functools.cached_property
     def clock(self) -> EpochClock:
         """Epoch with which the next iteration starts."""
         return EpochClock(self._shared[:CLOCK_NUMBERS])
 
-    @property
+    @functools.cached_property
     def counters(self) -> LoadingCounters:
         """Statistics of loading of all processes."""
         return LoadingCounters(self._shared[CLOCK_NUMBERS : CLOCK_NUMBERS + COUNTER_NUMBERS])
 
+    # ---- epochs that were set, and positions that were loaded ----
+
     def set_epoch(self, epoch: int) -> None:
         """Set the next epoch, as the user asked."""
         self.clock.set(epoch)
-        self._shared[_TIMES_SET] += 1
+        self.times_set += 1
+
+    def note_loaded(self) -> None:
+        """Count a position that is loaded. It takes the place of all others."""
+        self.times_loaded += 1
+        self.is_in_workers = 0
+
+    # ---- the position at which the next iteration starts ----
+
+    def resume_from(self, place: Place) -> None:
+        """Make the next iteration, in whatever processes, start from a position."""
+        self._shared[_RESUME:] = torch.tensor(place_numbers(place))
+        self._shared[_TAKEN] = 0
+        self._shared[_HAS_RESUME] = 1
+
+    def drop_resume(self) -> None:
+        """Make the next iteration start at the beginning of its epoch."""
+        self._shared[_HAS_RESUME] = 0
 
     @property
-    def times_set(self) -> int:
-        """Number of calls of :meth:`set_epoch`."""
-        return int(self._shared[_TIMES_SET])
+    def resumed(self) -> Place | None:
+        """The resumed position, also after workers started there; None if it was dropped."""
+        return place_of(self._shared[_RESUME:].tolist()) if self._shared[_HAS_RESUME] else None
 
     @property
-    def times_seen(self) -> int:
-        """Number of those calls before the last iteration started."""
-        return int(self._shared[_TIMES_SEEN])
+    def is_resume_taken(self) -> bool:
+        """True if workers have started at the resumed position."""
+        return bool(self._shared[_TAKEN])
 
-    @times_seen.setter
-    def times_seen(self, times: int) -> None:
-        self._shared[_TIMES_SEEN] = times
+    def take_resume(self, iteration: int, num_workers: int) -> Place | None:
+        """Return the resumed position, once to each worker of one iteration; else None.
 
-    @property
-    def loader_epoch(self) -> int:
-        """Epoch of the iteration of a loader whose workers do not follow the clock."""
-        return int(self._shared[_LOADER_EPOCH])
+        With ``persistent_workers`` a worker runs several iterations, and only this result shows it
+        whether an iteration was resumed.
 
-    @loader_epoch.setter
-    def loader_epoch(self, epoch: int) -> None:
-        self._shared[_LOADER_EPOCH] = epoch
+        Args:
+            iteration: Number of the iteration, which is the same in all of its workers.
+            num_workers: Number of workers.
+        """
+        word = self._shared.numpy()[_TAKEN : _TAKEN + 1]
+        while True:
+            before = int(word[0])
+            taker, count = divmod(before, 1 << _TAKEN_BITS)
+            if count > 0 and (taker != iteration or count >= num_workers):
+                return None
+            after = (iteration << _TAKEN_BITS) + count + 1
+            if _core.compare_exchange(word, before, after):
+                return self.resumed
 
-    @property
-    def is_in_workers(self) -> bool:
-        """True if DataLoader workers ran the last iteration."""
-        return bool(self._shared[_IN_WORKERS])
-
-    @is_in_workers.setter
-    def is_in_workers(self, value: bool) -> None:
-        self._shared[_IN_WORKERS] = value
+    # ---- warnings ----
 
     def warn_once(self, logger: logging.Logger, subject: Subject, message: str) -> None:
         """Log a warning, unless a process that shares this state has logged one on the subject."""
@@ -113,63 +158,3 @@ class WorkerState:
     def mark(self, subject: Subject) -> None:
         """Log no warning on a subject."""
         self._shared[_WARNED] |= subject.value
-
-    @property
-    def skipped(self) -> int:
-        """Number of errors skipped so far, in all processes."""
-        return int(self._shared[_SKIPPED:_REPEATED].sum())
-
-    def count_skipped(self, worker: int, count: int = 1) -> None:
-        """Count skipped errors. Each worker has a slot of its own, so no count is lost."""
-        self._shared.numpy()[_SKIPPED + worker % _WORKER_SLOTS] += count
-
-    @property
-    def repeated(self) -> int:
-        """Number of records repeated so far in place of lost ones, in all processes."""
-        return int(self._shared[_REPEATED:_TAKEN].sum())
-
-    def count_repeated(self, worker: int, count: int) -> None:
-        """Count records that were repeated."""
-        self._shared[_REPEATED + worker % _WORKER_SLOTS] += count
-
-    def resume_from(self, progress: Progress, layout: ProcessLayout) -> None:
-        """Make the next iteration, in whatever processes, start from a progress."""
-        numbers = (*dataclasses.astuple(progress), *dataclasses.astuple(layout))
-        self._shared[_RESUME:_SKIPPED] = torch.tensor(numbers)
-        self._shared[_TAKEN:] = 0
-        self._shared[_TAKERS] = 0
-        self._shared[_HAS_RESUME] = 1
-
-    def drop_resume(self) -> None:
-        """Make the next iteration start at the beginning of its epoch."""
-        self._shared[_HAS_RESUME] = 0
-
-    def take_resume(self, worker: int, num_workers: int) -> tuple[Progress, ProcessLayout] | None:
-        """Return the position at which a worker resumes, once for each worker; else None.
-
-        Later iterations, and iterations of another number of workers, get None. With
-        ``persistent_workers`` a worker runs several iterations, and only this result shows it
-        whether an iteration was resumed.
-
-        Args:
-            worker: Number of the worker.
-            num_workers: Number of workers; 0 without DataLoader workers.
-        """
-        slot = _TAKEN + worker % _WORKER_SLOTS
-        if self._shared[_TAKERS] == 0:
-            self._shared[_TAKERS] = num_workers + 1
-        if self._shared[_TAKERS] != num_workers + 1 or self._shared[slot]:
-            return None
-        self._shared[slot] = 1
-        return self.peek_resume()
-
-    def untaken_resume(self) -> tuple[Progress, ProcessLayout] | None:
-        """Return the resumed position if no iteration has started there, else None."""
-        return None if self._shared[_TAKERS] else self.peek_resume()
-
-    def peek_resume(self) -> tuple[Progress, ProcessLayout] | None:
-        """Return the resumed position, whether or not an iteration has started there."""
-        if not self._shared[_HAS_RESUME]:
-            return None
-        numbers = self._shared[_RESUME:_SKIPPED].tolist()
-        return Progress(*numbers[:_PROGRESS_FIELDS]), ProcessLayout(*numbers[_PROGRESS_FIELDS:])

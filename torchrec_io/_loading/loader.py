@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import dataclasses
 import functools
 import multiprocessing
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sized
@@ -26,9 +25,9 @@ from .._datasets.lost_items import report_lost_items
 from .._datasets.options import ReplaceOptions, change_options
 from .._datasets.partition import EpochPartition
 from .._datasets.selecting import SelectingDataset
-from .._datasets.session import Place
 from .._datasets.statistics import LoadingStats
 from .._order.distributed import resolve_rank
+from .._order.progress import Place
 from .._storage.exit import close_at_exit
 from .._tensors.collate import collate
 from .._tensors.device import DevicePrefetcher, can_pin, check_device
@@ -36,14 +35,8 @@ from .._tensors.trainers import trainer_hooks
 from ..checks import check_integer, counted
 from .images import describe_images
 from .loop_stats import LoopStats
-from .position import (
-    CountedPosition,
-    Loop,
-    LoopPosition,
-    RecordsPosition,
-    SamplerPosition,
-    WorkersPosition,
-)
+from .resumable import ResumableLoader
+from .sampling import SamplerEpochs, UnusedItems
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -71,7 +64,7 @@ class Loader(Generic[Item_co]):
     """
 
     def __init__(
-        self, batches: _Batches, device: torch.device | None, described: Iterable[str]
+        self, batches: ResumableLoader, device: torch.device | None, described: Iterable[str]
     ) -> None:
         self.dataset: Any = batches.dataset
         self.device = device
@@ -79,7 +72,7 @@ class Loader(Generic[Item_co]):
         self._given: Any = batches if device is None else DevicePrefetcher(batches, device)
         self._described = list(described)
         self._has_loop = False  # that uses the worker processes
-        self._num_workers: int = batches.loader.num_workers
+        self._num_workers = batches.num_workers
         self._stats = LoopStats(batches.dataset, in_batches=batches.in_batches)
 
     def __iter__(self) -> Iterator[Item_co]:
@@ -97,6 +90,7 @@ class Loader(Generic[Item_co]):
         try:
             items = iter(self._given)
             loop = self._batches.newest
+            assert loop is not None
             taken = 0
             with trainer_hooks().registered_loop() as mark_end:
                 for item in self._stats.measured(items):
@@ -105,9 +99,9 @@ class Loader(Generic[Item_co]):
                     if taken == loop.num_yielded and loop.is_at_end():
                         if mark_end is not None:
                             mark_end(loop.num_unrepeated())
-                        loop.end()
+                        self._batches.end(loop)
                     yield item
-            loop.end()
+            self._batches.end(loop)
         finally:
             self._has_loop = False
 
@@ -131,7 +125,7 @@ class Loader(Generic[Item_co]):
 
     def repeat_epoch(self) -> None:
         """Internal interface: start the last epoch again, as its last batches were not used."""
-        self._batches.position.repeat_epoch()
+        self._batches.repeat_epoch()
 
     def state_dict(self) -> dict[str, Any]:
         """Return the position of the loop as plain numbers and strings.
@@ -167,7 +161,7 @@ class Loader(Generic[Item_co]):
         Raises:
             ValueError: If the dataset has no ``batch_size``, or the epoch has fewer batches.
         """
-        self._batches.position.resume(epoch, batches)
+        self._batches.resume(epoch, batches)
 
     def describe(self) -> str:
         """Return the choices of the loader and their reasons, in lines of text.
@@ -301,7 +295,8 @@ def make_loader(
                 "sampler must be None for this dataset, which has its own order: samplers are for "
                 "map-style datasets"
             )
-        batches = _of_records(_with_batch_size(dataset, batch_size), collate_fn, options)
+        dataset = _with_batch_size(dataset, batch_size)
+        batches = _of_records(dataset, collate_fn, options)
     elif hasattr(dataset, "__len__") and not isinstance(dataset, IterableDataset):
         batches = _of_numbers(dataset, batch_size, sampler, collate_fn, options)
     else:
@@ -309,93 +304,49 @@ def make_loader(
             f"dataset must be one of torchrec_io or have __getitem__ and __len__, got {dataset!r}"
         )
     described = [
-        *batches.described(collate_fn),
+        f"yields: {_about_items(dataset, batch_size)}",
+        *_about_functions(dataset, collate_fn),
         *_about_selection(dataset),
         *describe_images(dataset),
-        _about_processes(batches, num_workers, multiprocessing_context),
+        _about_processes(dataset, num_workers, multiprocessing_context),
         _about_pinning(wanted, pin_memory, on_cuda=on_cuda),
         _about_device(target),
-        f"states: {batches.position.description}",
+        f"states: {batches.description}",
     ]
     return Loader(batches, target, described)
 
 
-@dataclasses.dataclass
-class _Batches:
-    """A DataLoader with the positions of loops over it.
-
-    Attributes:
-        dataset: The dataset that is read.
-        make: Returns a DataLoader of it, whose workers have not started.
-        position: Position of the loader.
-        what: Description of its items.
-        in_batches: Whether its items are batches.
-        loader: The DataLoader.
-        newest: Position of the iteration that was started last.
-    """
-
-    dataset: Any
-    make: Callable[[], Any]
-    position: LoopPosition
-    what: str
-    in_batches: bool
-    loader: Any = dataclasses.field(init=False)
-    newest: Loop = dataclasses.field(default_factory=Loop)
-
-    def __post_init__(self) -> None:
-        self.loader = self.make()
-
-    def __iter__(self) -> Iterator[Any]:
-        self.newest = loop = self.position.begin()
-        if loop.needs_new_workers:
-            self.loader = self.make()
-        return loop.items(self.loader)
-
-    def __len__(self) -> int:
-        return len(self.loader)
-
-    def set_epoch(self, epoch: int) -> None:
-        self.position.set_epoch(epoch)
-
-    def state_dict(self) -> dict[str, Any]:
-        return self.position.state_dict()
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        self.position.load_state_dict(state)
-
-    def described(self, collate_fn: Any) -> Iterator[str]:
-        yield f"yields: {self.what}"
-        if collate_fn is not None:
-            yield f"collated by: {_name_of(collate_fn)}"
-        if isinstance(self.dataset, RecordDataset):
-            transform = self.dataset._session.pipeline.options["transform"]
-            if transform is not None:
-                yield f"transformed by: {_name_of(transform)}"
-
-
 def _of_records(
     dataset: RecordDataset, collate_fn: Callable[[Any], Any] | None, options: dict[str, Any]
-) -> _Batches:
-    """Return the batches of a dataset with an order of its own."""
+) -> ResumableLoader:
+    """Return the loader of a dataset with an order of its own."""
     dataset._session.is_own_share = True
     partition = dataset._session.partition
-    is_countable = (
-        partition.in_batches
+    num_workers = options["num_workers"]
+    is_counted = (
+        num_workers > 0
+        and partition.in_batches
         and isinstance(partition, EpochPartition)
         and (partition.options["on_error"] == "raise" or partition.replaces_lost)
     )
-    num_workers = options["num_workers"]
+    batches = ResumableLoader(
+        dataset,
+        dataset._session,
+        num_workers,
+        in_batches=partition.in_batches,
+        is_counted=is_counted,
+    )
     given: Any = dataset
-    position: LoopPosition = RecordsPosition(dataset)
     if num_workers > 0:
-        given = _for_workers(dataset)
-        position = CountedPosition(dataset)
-        if not is_countable:
-            position = WorkersPosition(dataset, given, num_workers)
-            given = _PlacedItems(given)
-            collate_fn = functools.partial(_collate_placed, collate_fn or default_convert)
-    make = functools.partial(DataLoader, given, batch_size=None, collate_fn=collate_fn, **options)
-    return _Batches(dataset, make, position, _about_batches(dataset), partition.in_batches)
+        given = copy.copy(dataset)
+        given._session.share(dataset._session)
+        given._session.starts = batches.starts
+        given._session.is_own_share = True
+    if batches.has_worker_positions:
+        given = _PlacedItems(given)
+        collate_fn = functools.partial(_collate_placed, collate_fn or default_convert)
+    batches.loader = DataLoader(given, batch_size=None, collate_fn=collate_fn, **options)
+    return batches
 
 
 class _PlacedItems(IterableDataset[Any]):
@@ -423,14 +374,6 @@ def _collate_placed(
     return collate_fn(item), place
 
 
-def _for_workers(dataset: RecordDataset) -> RecordDataset:
-    """Return the dataset for workers, which take the epoch from the loader."""
-    given = copy.copy(dataset)
-    given._session.share(dataset._session)
-    given._session.follows_loader = given._session.is_own_share = True
-    return given
-
-
 def _with_batch_size(dataset: RecordDataset, batch_size: int | None) -> RecordDataset:
     """Return the dataset with a batch size; both share their epoch and position."""
     if batch_size is None or dataset.batch_size == batch_size:
@@ -453,8 +396,8 @@ def _of_numbers(
     sampler: Iterable[int] | None,
     collate_fn: Callable[[Any], Any] | None,
     options: dict[str, Any],
-) -> _Batches:
-    """Return the batches of a map-style dataset."""
+) -> ResumableLoader:
+    """Return the loader of a map-style dataset."""
     _, world_size = resolve_rank(None, None)
     if sampler is None and world_size > 1:
         raise ValueError(
@@ -472,18 +415,26 @@ def _of_numbers(
     identity: dict[str, Any] = {"batch_size": batch_size, "records": len(dataset)}
     if isinstance(dataset, SelectingDataset):
         identity["split"] = dataset._record_order.selection.fingerprint()
-    position = SamplerPosition(given, batch_size, identity)
+    epochs = SamplerEpochs(given, batch_size, identity)
+    batches = ResumableLoader(
+        dataset,
+        epochs,
+        options["num_workers"],
+        in_batches=batch_size is not None,
+        is_counted=True,
+    )
     if batch_size is None:
-        what = "samples, one by one"
-        items: dict[str, Any] = {"batch_size": None, "sampler": position.unused(given)}
+        items: dict[str, Any] = {
+            "batch_size": None,
+            "sampler": UnusedItems(given, batches.starts),
+        }
     else:
         check_integer("batch_size", batch_size, 1)
-        what = f"batches of {counted(batch_size, 'record')}, by number"
-        batches = BatchSampler(given, batch_size, drop_last=False)
-        items = {"batch_sampler": position.unused(batches)}
+        sampled = BatchSampler(given, batch_size, drop_last=False)
+        items = {"batch_sampler": UnusedItems(sampled, batches.starts)}
         collate_fn = collate_fn or collate
-    make = functools.partial(DataLoader, dataset, collate_fn=collate_fn, **items, **options)
-    return _Batches(dataset, make, position, what, batch_size is not None)
+    batches.loader = DataLoader(dataset, collate_fn=collate_fn, **items, **options)
+    return batches
 
 
 def _knows_rank(sampler: Any) -> bool:
@@ -501,8 +452,12 @@ def _name_of(function: Any) -> str:
     return name or repr(function)
 
 
-def _about_batches(dataset: RecordDataset) -> str:
-    """Describe the items of a dataset."""
+def _about_items(dataset: Any, batch_size: int | None) -> str:
+    """Describe the items of a loader."""
+    if not isinstance(dataset, RecordDataset):
+        if batch_size is None:
+            return "samples, one by one"
+        return f"batches of {counted(batch_size, 'record')}, by number"
     partition = dataset._session.partition
     if not partition.in_batches:
         return "packed rows, one by one" if partition.has_rows else "samples, one by one"
@@ -518,6 +473,16 @@ def _about_batches(dataset: RecordDataset) -> str:
     return f"{kind}, of {size} of similar length{most}"
 
 
+def _about_functions(dataset: Any, collate_fn: Callable[[Any], Any] | None) -> Iterator[str]:
+    """Describe the functions of the user that make the items."""
+    if collate_fn is not None:
+        yield f"collated by: {_name_of(collate_fn)}"
+    if isinstance(dataset, RecordDataset):
+        transform = dataset._session.pipeline.options["transform"]
+        if transform is not None:
+            yield f"transformed by: {_name_of(transform)}"
+
+
 def _about_selection(dataset: Any) -> Iterator[str]:
     """Describe which records of the files the dataset has, if these are not all."""
     if isinstance(dataset, SelectingDataset):
@@ -526,11 +491,11 @@ def _about_selection(dataset: Any) -> Iterator[str]:
             yield f"selected: {describe_records(order)}"
 
 
-def _about_processes(batches: _Batches, num_workers: int, context: Any) -> str:
+def _about_processes(dataset: Any, num_workers: int, context: Any) -> str:
     if num_workers == 0:
         threads = 1
-        if isinstance(batches.dataset, RecordDataset):
-            threads = batches.dataset._session.pipeline.options["num_threads"] or 2
+        if isinstance(dataset, RecordDataset):
+            threads = dataset._session.pipeline.options["num_threads"] or 2
         how = "when a batch is asked for" if threads == 1 else f"with {threads} parsing threads"
         return f"read by: this process, {how}"
     name = getattr(context, "_name", context) or _start_method()

@@ -85,7 +85,7 @@ class LoopStats:
         """Return the numbers of a :class:`StatsWindow` so far."""
         own = self._counters.snapshot()
         if not self._datasets:
-            return [*own, 0, 0]
+            return own
         each = [dataset._counted() for dataset in self._datasets]
         numbers = [sum(column) for column in zip(*each, strict=True)]
         numbers[_COPYING] = own[_COPYING]

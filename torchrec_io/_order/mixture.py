@@ -14,6 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from .. import _core
+from .._records.reader import Reader
+from .._records.record_reader import RecordReader
 from .._storage.digest import digest_number
 from ..checks import check_choice, counted
 from .orders import ENDLESS, PositionOrder
@@ -113,6 +115,10 @@ class MixedOrder(PositionOrder):
     def seed(self) -> int:
         """Seed of the choice between parts. Their own seeds are in their orders."""
         return self._seed
+
+    def fit_reader(self, reader: RecordReader, at_once: int) -> Reader:
+        del at_once
+        return self._parts[0].mixture_reader(reader, self._parts)
 
     def contains(self, numbers: Numbers) -> Mask:
         """Return whether each record may come in an epoch; see :meth:`PositionOrder.contains`."""

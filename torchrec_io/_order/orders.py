@@ -124,6 +124,16 @@ class Order(ABC):
 class PositionOrder(Order):
     """Base of orders whose units are records, computed from their positions."""
 
+    def mixture_reader(self, reader: RecordReader, orders: Sequence[Any]) -> Reader:
+        """Return the reader of a mixture.
+
+        Args:
+            reader: Reader of the records of all its datasets.
+            orders: Orders of the datasets, all of the same class.
+        """
+        del orders
+        return reader
+
     @property
     def total(self) -> int:
         return len(self)
@@ -254,16 +264,6 @@ class RecordOrder(PositionOrder):
         # A window of a lane may have the rest of its records, too.
         rest = 0 if self.lanes is None else 1
         return self._block_reader(reader, size, 2 * (in_use // size + 2 + rest))
-
-    def mixture_reader(self, reader: RecordReader, orders: Sequence[Any]) -> Reader:
-        """Return the reader of a mixture.
-
-        Args:
-            reader: Reader of the records of all its datasets.
-            orders: Orders of the datasets, all of the same class.
-        """
-        del orders
-        return reader
 
     def _block_reader(self, reader: RecordReader, size: int, keep: int) -> Reader:
         lanes = self.lanes or 1

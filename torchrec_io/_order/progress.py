@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from ..errors import StateMismatchError
 from .plan import EpochPlan
@@ -121,6 +121,27 @@ class Progress:
         return Progress(self.epoch, self.first_epoch, begin)
 
 
+# A position: how far a process is, and which one it is.
+Place: TypeAlias = tuple[Progress, ProcessLayout]
+
+_PROGRESS_NUMBERS = len(dataclasses.fields(Progress))
+# Number of integers that are a position.
+PLACE_NUMBERS = _PROGRESS_NUMBERS + len(dataclasses.fields(ProcessLayout))
+
+
+def place_numbers(place: Place) -> list[int]:
+    """Return a position as :data:`PLACE_NUMBERS` integers."""
+    return [number for part in place for number in dataclasses.astuple(part)]
+
+
+def place_of(numbers: Sequence[int]) -> Place:
+    """Return the position of integers; the inverse of :func:`place_numbers`."""
+    return (
+        Progress(*numbers[:_PROGRESS_NUMBERS]),
+        ProcessLayout(*numbers[_PROGRESS_NUMBERS:]),
+    )
+
+
 def to_state(
     progress: Progress, layout: ProcessLayout, order: Mapping[str, Any], batch_size: int | None
 ) -> dict[str, Any]:
@@ -135,7 +156,7 @@ def to_state(
 
 def from_state(
     state: Mapping[str, Any], order: Mapping[str, Any], batch_size: int | None, world_size: int
-) -> tuple[Progress, ProcessLayout]:
+) -> Place:
     """Return the progress and the process layout of a state; the inverse of :func:`to_state`.
 
     Another ``batch_size`` is accepted if its product with the number of ranks is the same.
