@@ -135,7 +135,7 @@ class Epochs:
 
         Args:
             progress: Progress of the iteration.
-            times: Those before the iteration was created.
+            times: Numbers of both before the iteration was created.
         """
         if times.loaded != self.times.loaded:
             return True

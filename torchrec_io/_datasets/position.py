@@ -55,7 +55,7 @@ class Position:
     Attributes:
         partition: Assigns records to the process of the iteration.
         layout: Process layout of the iteration.
-        times: How often epochs were set and positions loaded before it was created.
+        times: Numbers of epochs set and positions loaded before it was created.
         move_epoch: Called at the end, unless the iteration is endless, with the epoch after its
             last one.
         is_in_worker: Whether the iteration runs in a worker.

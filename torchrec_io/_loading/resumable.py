@@ -39,7 +39,7 @@ class ResumableLoader:
         num_workers: Number of worker processes.
         in_batches: Whether an item is a batch.
         is_counted: Whether the position follows from the number of items.
-        starts: Where the processes start in the loop that began last: int64
+        starts: Positions of the processes at the start of the loop that began last: int64
             ``[processes, PLACE_NUMBERS]`` in shared memory. The dataset, or sampler, of the
             DataLoader starts there.
         loader: The DataLoader; it is set once.
@@ -242,12 +242,12 @@ class Loop:
     Attributes:
         starts: Position at which each process starts.
         own: Position of the iterator of this process; None if that is not known.
-        times: How often epochs were set and positions loaded before it.
+        times: Numbers of epochs set and positions loaded before it.
         first_epoch: Epoch with which it starts.
         next_epoch: Epoch after its last one; None if it is endless.
         num_yielded: Number of items that it has yielded.
-        is_running: Whether it has begun and not ended.
-        has_ended: Whether it has taken the last item.
+        is_running: True from its begin to its end.
+        has_ended: True once it has taken the last item.
     """
 
     def __init__(

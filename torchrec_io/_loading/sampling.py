@@ -132,7 +132,7 @@ class UnusedItems:
 
     Args:
         items: The sampler, or batches of its items.
-        starts: Where the loop starts that began last; see :class:`ResumableLoader`.
+        starts: Start of the loop that began last; see :class:`ResumableLoader`.
     """
 
     def __init__(self, items: Any, starts: torch.Tensor) -> None:
