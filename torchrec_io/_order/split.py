@@ -179,13 +179,8 @@ def split_records(
         A subset of all records, numbered as the files are listed, for each fraction.
 
     Raises:
-        ValueError: If ``fractions`` are invalid, or files, names and selection do not match.
+        ValueError: If ``fractions`` are invalid, or the selection is one of other records.
     """
-    if len(file_records) != len(file_names):
-        raise ValueError(
-            f"file_names must have one name for each of {counted(len(file_records), 'file')}, "
-            f"got {len(file_names)}"
-        )
     total = sum(file_records)
     chosen = _all_if_none(selection, total)
     size = len(chosen)
@@ -229,14 +224,9 @@ def split_groups(
         A subset of all records for each fraction.
 
     Raises:
-        ValueError: If ``fractions`` are invalid, or keys and selection do not match.
+        ValueError: If ``fractions`` are invalid, or the selection is one of other records.
     """
     chosen = _all_if_none(selection, total)
-    if len(keys) != len(chosen):
-        raise ValueError(
-            f"keys must have one value for each of {counted(len(chosen), 'record')}, "
-            f"got {len(keys)}"
-        )
     sizes = Counter(keys)
     sizes.pop(None, None)
     salt = digest(f"groups:{int(seed)}", size=16)

@@ -106,9 +106,10 @@ class Columns:
     @property
     def keys(self) -> tuple[str, ...]:
         """Names of the columns that are in no dict, and of the outermost dicts."""
-        if not self.paths:
-            return self.names
-        tops = (self.paths[name][0] if name in self.paths else name for name in self.names)
+        _, names, _, paths = self.form
+        if not paths:
+            return names
+        tops = (paths[name][0] if name in paths else name for name in names)
         return tuple(dict.fromkeys(tops))
 
     @property
@@ -127,12 +128,13 @@ class Columns:
 
     def flat(self) -> dict[str, Any]:
         """Return the columns by flat name."""
-        views = self.views()
-        return {name: views[name] for name in self.names}
+        views, (_, names, _, _) = self.views(), self.form
+        return {name: views[name] for name in names}
 
     def nested(self) -> dict[str, Any]:
         """Return the columns in dicts, as users see them."""
-        return nested(self.flat(), self.paths) if self.paths else self.flat()
+        *_, paths = self.form
+        return nested(self.flat(), paths) if paths else self.flat()
 
     def lengths(self) -> dict[str, Tensor]:
         """Return the lengths of the records of each padded column, by flat name."""
