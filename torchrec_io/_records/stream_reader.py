@@ -132,6 +132,7 @@ class StreamReader(Reader):
         num_partitions: int,
         *,
         size: int,
+        ends_at_damage: bool = False,
         window: int = 1,
         seed: int = 0,
         epoch: int = 0,
@@ -148,6 +149,8 @@ class StreamReader(Reader):
             num_partitions: Number of partitions, which are read at the same time.
             size: Number of records in each chunk but the last. That may have fewer, or none if it
                 only has damage to report.
+            ends_at_damage: Whether a chunk also ends where it has damage, so that an error comes
+                before the records of the next file.
             window: Number of records that a shuffle picks from; 1 keeps the order.
             seed: Seed of the shuffle, together with the epoch and the partition.
             epoch: Number of the epoch.
@@ -169,7 +172,7 @@ class StreamReader(Reader):
         if window > 1:
             entropy = [seed % 2**64, epoch, partition]
             items = _shuffle(items, ShuffleWindow(window, entropy, STREAM_LOCATION))
-        return _in_chunks(items, size, skip)
+        return _in_chunks(items, size, skip, ends_at_damage=ends_at_damage)
 
     def begin_epoch(self, num_ranks: int = 1) -> None:
         """Start an epoch: a no-op, because each iteration opens its files again."""
@@ -304,13 +307,16 @@ def _shuffle(items: Iterable[Item], window: ShuffleWindow) -> Iterator[Item]:
     yield from window.drain()
 
 
-def _in_chunks(items: Iterable[Item], size: int, skip: int) -> Iterator[StreamChunk]:
+def _in_chunks(
+    items: Iterable[Item], size: int, skip: int, *, ends_at_damage: bool
+) -> Iterator[StreamChunk]:
     """Yield the records after the first ones, ``size`` in each chunk but the last.
 
     Args:
         items: Blocks of records, and the damage after them.
         size: Number of records in a chunk.
         skip: Number of records to skip, with the damage before them.
+        ends_at_damage: Whether a chunk with damage also ends there.
     """
     blocks: list[RecordBlock] = []
     damage: list[TorchRecIOError] = []
@@ -319,6 +325,9 @@ def _in_chunks(items: Iterable[Item], size: int, skip: int) -> Iterator[StreamCh
         for item in items:
             if not isinstance(item, RecordBlock):
                 damage += [item] if skip == 0 else []
+                if damage and ends_at_damage:
+                    yield StreamChunk.of(blocks, damage)
+                    blocks, damage, missing = [], [], size
                 continue
             rest = item.rows(slice(skip, None))
             skip -= len(item) - len(rest)
