@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -25,7 +26,7 @@ from .._records.record_reader import RecordReader
 from .._tensors.batch import Batch
 from .._tensors.block_parser import BlockParser, ExampleBlockParser
 from .._tensors.native_run import locate_run
-from .._tensors.packing import RowLayout, RowSources, check_columns, count_tokens, made_columns
+from .._tensors.packing import RowLayout, check_columns, count_tokens, made_columns
 from .._tensors.parse import image_threads, parse_rows
 from ..checks import counted
 from ..errors import DecodeError, TorchRecIOError
@@ -171,16 +172,16 @@ class RowLoader(RecordLoader):
         batches = [job.units for job in jobs]
         sources = [self._layout.sources(batch) for batch in batches]
         plans, randoms = [job.plan for job in jobs], [job.random for job in jobs]
-        made: list[Loaded] = []
         with around_native(parsing):
             records = [each.records for each in sources]
             located = locate_run(self._locator, self.reader, plans, randoms, records)
-            for documents, batch, source in zip(located, batches, sources, strict=False):
-                rows = self._rows_of(documents, batch, source)
-                if rows is None:
-                    break
-                made.append(Loaded(rows, batch.first_numbers(), []))
-        return made
+            valid = [*itertools.takewhile(self._is_valid, located)]
+            documents = [source.documents for source in sources[: len(valid)]]
+            rows = self._layout.make(batches[: len(valid)], valid, documents)
+        return [
+            Loaded(items, batch.first_numbers(), [])
+            for items, batch in zip(rows, batches, strict=False)
+        ]
 
     def load_job(self, job: LoadJob) -> Loaded:
         # Parsing all features finds each error, as it does where rows are not packed. Documents
@@ -189,20 +190,14 @@ class RowLoader(RecordLoader):
         with parsing():
             return self._rows_of_valid(documents, job.units, job.random)
 
-    def _rows_of(
-        self, located: LocatedBlock, batch: _core.RowPlan, source: RowSources
-    ) -> Batch | None:
-        """Return the rows of valid documents; None if one is not, or not as long as planned."""
-        if located.failures or self._has_refused(located):
-            return None
-        return self._layout.make(batch, located, source.documents)
-
-    def _has_refused(self, located: LocatedBlock) -> bool:
-        """Return whether the packed values of a document are not in their range."""
-        if self._checked is None:
+    def _is_valid(self, located: LocatedBlock) -> bool:
+        """Return whether all documents are valid, and their packed values in their range."""
+        if located.failures:
             return False
+        if self._checked is None:
+            return True
         assert isinstance(located.block, RecordBlock)
-        return len(parse_rows(self._checked, located.block, DEFAULT_RANDOM).failures) > 0
+        return not len(parse_rows(self._checked, located.block, DEFAULT_RANDOM).failures)
 
     def _rows_of_valid(
         self, documents: Loaded, batch: _core.RowPlan, random: RecordRandom
@@ -223,8 +218,7 @@ class RowLoader(RecordLoader):
         source = self._layout.sources(batch, found)
         block = documents.block if source.records is None else documents.block.rows(source.records)
         located = self._locator.locate(block, random, image_threads())
-        rows = self._layout.make(batch, located, source.documents)
-        assert rows is not None  # all documents are valid
+        [rows] = self._layout.make([batch], [located], [source.documents])  # all are valid
         lost = np.append(np.flatnonzero(found[batch.documents] < 0), len(batch.documents))
         packed = Loaded(
             rows,

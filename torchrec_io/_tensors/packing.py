@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Sequence
 from typing import NamedTuple, TypeAlias
 
@@ -172,18 +173,44 @@ class RowLayout:
         return RowSources(kept if found is None else found[kept], of_documents)
 
     def make(
-        self, plan: _core.RowPlan, located: LocatedBlock, documents: _Ints | None
-    ) -> Batch | None:
-        """Return the rows of a plan.
+        self,
+        plans: Sequence[_core.RowPlan],
+        located: Sequence[LocatedBlock],
+        documents: Sequence[_Ints | None],
+    ) -> list[Batch]:
+        """Return the rows of plans, up to the first one with a fault.
+
+        That is a document that is not valid, or not as long as planned.
 
         Args:
-            plan: The rows.
-            located: The records, laid out.
-            documents: Position of each document's record among those; -1 if it is lost. Its place
-                becomes padding at the end of the row. None if they are the same.
+            plans: The rows of each batch.
+            located: The records of each plan, laid out.
+            documents: Position of each document's record among those of its plan; -1 if it is lost.
+                Its place becomes padding at the end of the row. None if they are the same.
+        """
+        written: list[tuple[Tensor, list[Column], int]] = []
+        for plan, block, found in zip(plans, located, documents, strict=True):
+            rows = self._write_tokens(plan, block, found)
+            if rows is None:
+                break
+            written.append(rows)
+        blocks = located[: len(written)]
+        # Together, because threads pass the interpreter on after each call.
+        done = self._parser.fill(blocks, [arena.numpy()[size:] for arena, _, size in written])
+        valid = itertools.takewhile(lambda block: not len(block.refused), blocks[:done])
+        return [
+            Batch(Columns(arena, columns, self._names, paths=self._paths), has_views=False)
+            for (arena, columns, _), _ in zip(written, valid, strict=False)
+        ]
+
+    def _write_tokens(
+        self, plan: _core.RowPlan, located: LocatedBlock, documents: _Ints | None
+    ) -> tuple[Tensor, list[Column], int] | None:
+        """Write the columns of the packed features of a batch; see :meth:`make`.
 
         Returns:
-            None if a document is not valid, or not as long as planned.
+            The arena, all columns, and the offset in bytes of those that are not packed. None if
+            there is a fault.
         """
         writer = _core.row_writer(plan, self._pack.length, len(located), documents)
         layout = self._token_columns(len(plan))
@@ -206,12 +233,8 @@ class RowLayout:
             layout.segment_offsets.at,
             lengths.at,
         )
-        if not writer.write(located.located, layout.format, out):
-            return None
-        self._parser.fill([located], [out[room.size :]])
-        if located.failures or len(located.refused):
-            return None
-        return Batch(Columns(arena, columns, self._names, paths=self._paths), has_views=False)
+        is_written = writer.write(located.located, layout.format, out)
+        return (arena, columns, room.size) if is_written else None
 
     def _lay_out(self, rows: int) -> _TokenColumns:
         """Lay out the columns with a value for each token, of a number of rows."""
