@@ -137,7 +137,7 @@ class TestWarning:
     def test_several_ranks_are_warned_once(self, path: str, log: Path) -> None:
         loader = self.load(path, rank=0, world_size=2)
         list(loader)
-        assert log.read_text("utf-8") == ""
+        assert "ranks may get out of step" not in log.read_text("utf-8")
         for _ in range(3):
             list(loader)
         text = log.read_text("utf-8")
@@ -156,7 +156,7 @@ class TestWarning:
             loader.dataset.set_epoch(epoch)  # type: ignore[attr-defined]
             for each in (loader, alone, made):
                 list(each)
-        assert log.read_text("utf-8") == ""
+        assert "ranks may get out of step" not in log.read_text("utf-8")
 
 
 @pytest.mark.slow
