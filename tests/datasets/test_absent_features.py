@@ -111,7 +111,8 @@ def test_workers_warn_once(tmp_path: Path, workers: int, is_map: bool) -> None:
     finally:
         logging.getLogger("torchrec_io").removeHandler(log)
         log.close()
-    [line] = (tmp_path / "log").read_text().splitlines()
+    lines = (tmp_path / "log").read_text().splitlines()
+    [line] = [each for each in lines if "has the feature" in each]  # trainers may have others
     assert line.startswith("none of the first 40 records has the feature 'prise' of the schema;")
 
 
