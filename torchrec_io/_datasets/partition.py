@@ -177,7 +177,7 @@ class RecordPartition:
             layout.worker * layout.world_size + layout.rank,
             layout.world_size * layout.num_workers,
             size=layout.batch_size,
-            ends_at_damage=not self.in_batches,
+            ends_at_damage=not self.in_batches and self.options["on_error"] == "raise",
             window=max(1, int(self.order.shuffle)),
             seed=self.order.seed,
             epoch=progress.epoch,

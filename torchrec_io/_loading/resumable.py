@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
@@ -54,8 +55,8 @@ class ResumableLoader:
         self.num_workers = num_workers
         self.in_batches = in_batches
         self.is_counted = is_counted
-        self.starts = torch.zeros((max(1, num_workers), PLACE_NUMBERS), dtype=torch.int64)
-        self.starts.share_memory_()  # type: ignore[no-untyped-call]
+        self.starts = _shared_starts(max(1, num_workers))
+        self._pid = os.getpid()
         self.loader: Any = None
         self.newest: Loop | None = None
         self._loop: Loop | None = None  # that yielded last
@@ -136,6 +137,9 @@ class ResumableLoader:
     @contextlib.contextmanager
     def _starting(self, starts: Sequence[Place]) -> Iterator[None]:
         """Return a context in which the iterators of a loop start at positions."""
+        if self._pid != os.getpid():  # ranks that inherit a loader have positions of their own
+            self._pid = os.getpid()
+            self.starts.data = _shared_starts(len(self.starts))
         self.starts.copy_(torch.tensor([place_numbers(place) for place in starts]))
         session = self.session
         if session is not None:
@@ -226,6 +230,13 @@ class ResumableLoader:
         is_at_end = has_ended or all(partition.is_done(*place) for place in places)
         is_entered = self.epochs.enter(places[0][0], is_at_end=is_at_end)
         self._resumed = places if is_entered else None
+
+
+def _shared_starts(processes: int) -> torch.Tensor:
+    """Return room for the positions of processes, in shared memory."""
+    starts = torch.zeros((processes, PLACE_NUMBERS), dtype=torch.int64)
+    starts.share_memory_()  # type: ignore[no-untyped-call]
+    return starts
 
 
 class Loop:
