@@ -30,7 +30,7 @@ class _DatasetType(ABCMeta):
 
     def __dir__(cls) -> list[str]:
         """Return the names that datasets define; PyTorch and Python define more."""
-        own = cls.__mro__[: cls.__mro__.index(IterableDataset)]
+        own = [kind for kind in cls.__mro__ if kind not in IterableDataset.__mro__]
         members = [member for kind in own for member in vars(kind).items()]
         return sorted({name for name, value in members if callable(value) or name[:2] != "__"})
 
