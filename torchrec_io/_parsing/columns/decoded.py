@@ -17,7 +17,7 @@ from ..arrays import Arena, Ints, flat_view_of, view_of
 from ..layout import Column, ListColumn, Numbers, RaggedColumn
 from .base import ColumnBuilder, LocatedBlock, native_spec
 from .elements import Elements, decoder_of
-from .partitions import RowDivision, Units, partition_units
+from .partitions import RowDivision, partition_units
 
 
 class DecodedBuilder(ColumnBuilder):
@@ -83,8 +83,9 @@ class DecodedBuilder(ColumnBuilder):
                 block,
                 spec,
                 sequence.partitions,
-                Units(elements.starts, np.arange(len(block) + 1)),
-                sequence.row_splits_dtype,
+                elements.starts,
+                np.arange(len(block) + 1),
+                splits_dtype=sequence.row_splits_dtype,
                 # The keys of partitions follow those of the elements.
                 first_key=spec + len(sequence.element.stored_keys(self.name)),
             )
@@ -94,7 +95,7 @@ class DecodedBuilder(ColumnBuilder):
             elements = elements.selected(block, spec, selection)
         elif sequence.length is not None:
             return elements, None
-        return elements, RowDivision([elements.starts], (), [])
+        return elements, RowDivision([elements.starts])
 
 
 class DecodedListBuilder(DecodedBuilder):

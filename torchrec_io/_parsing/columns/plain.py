@@ -23,7 +23,7 @@ from ..layout import (
     Texts,
 )
 from .base import ColumnBuilder, LocatedBlock, native_spec
-from .partitions import Units, partition_units
+from .partitions import partition_units
 
 
 class FixedBuilder(ColumnBuilder):
@@ -144,8 +144,9 @@ class PartitionedBuilder(ColumnBuilder):
             block,
             self.first_spec,
             self.feature.partitions,
-            Units(offsets, record_units),
-            self.feature.row_splits_dtype,
+            offsets,
+            record_units,
+            splits_dtype=self.feature.row_splits_dtype,
             validate=self.feature.validate,
         )
         if rows is None:
