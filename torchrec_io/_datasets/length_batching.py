@@ -9,7 +9,7 @@ import numpy as np
 
 from .._order.length_batches import LengthBatchedOrder
 from .._order.windows import Lengths
-from .._parsing.lengths import LengthFeature, find_lengths
+from .._parsing.lengths import LengthMeasure, find_lengths
 from .._records.record_reader import RecordReader
 from .._tensors.block_parser import BlockParser
 from ..checks import counted
@@ -102,7 +102,7 @@ def _given_lengths(values: Any, count: int) -> Lengths:
     return Lengths(lengths)
 
 
-def length_feature(parser: BlockParser, name: str | None, option: str) -> LengthFeature:
+def length_feature(parser: BlockParser, name: str | None, option: str) -> LengthMeasure:
     """Return the feature that records have their lengths from.
 
     Args:

@@ -17,7 +17,7 @@ from .._order.selection import Numbers
 from .._order.windows import Lengths
 from .._parsing.columns.base import LocatedBlock
 from .._parsing.failures import Failures, Ints, RecordFailure
-from .._parsing.lengths import LengthFeature, find_lengths
+from .._parsing.lengths import LengthMeasure, find_lengths
 from .._parsing.parser import ExampleParser
 from .._parsing.record_random import DEFAULT_RANDOM, RecordRandom
 from .._records.reader import Reader
@@ -73,7 +73,7 @@ def pack_documents(
     return rows, {**options, "pack": pack}, errors
 
 
-def _find_lengths(reader: RecordReader, feature: LengthFeature) -> Lengths:
+def _find_lengths(reader: RecordReader, feature: LengthMeasure) -> Lengths:
     found = find_lengths(reader, feature, unreadable=_UNREADABLE)
     if len(found) and found.max() > _MOST_TOKENS:
         number = int(np.argmax(found))

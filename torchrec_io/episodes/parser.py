@@ -71,7 +71,7 @@ class StepParser(BlockParser):
 
     def of_features(self, names: Sequence[str]) -> StepParser:
         # The group needs a feature with steps.
-        needed = [*names, self._counter.features[0].name]
+        needed = [*names, self._counter.names[0]]
         return StepParser(self.schema.narrow(needed), self._group, self.numbers, self._counter)
 
     def for_mixture(self, parsers: Sequence[StepParser]) -> StepParser:

@@ -30,7 +30,7 @@ def step_pipeline(pipeline: IndexedPipeline, group: str, window: int | None) -> 
     if window is not None:
         window = check_integer("window", window, 1)
     counter = StepCounter.of(_checked(pipeline.schema), group)
-    counts = find_lengths(pipeline.records, counter, UNKNOWN)
+    counts = find_lengths(pipeline.records, counter.measure, UNKNOWN)
     numbers = StepNumbers(counts, window)
     short = int(np.count_nonzero(numbers.starts[1:] == numbers.starts[:-1]))
     if short:
