@@ -15,7 +15,7 @@ from .. import _core
 from .._records.native_frames import Frames
 from .._records.record_block import RecordBlock, RecordList
 from .._schema.schema import Schema
-from .arrays import Arena, view_of
+from .arrays import Arena
 from .columns.base import (
     MAX_ARENA_BYTES,
     ColumnBuilder,
@@ -49,7 +49,6 @@ class ExampleParser:
         names: Flat names of the features that have a column.
         paths: Paths of nested features, by flat name.
         padded: Padding of the padded columns, by flat name.
-        selectable: Flat names of the features that can decode only selected elements.
     """
 
     def __init__(self, schema: Schema, deferred: Collection[str] = ()) -> None:
@@ -71,9 +70,8 @@ class ExampleParser:
             specs += [spec.without_column() if is_deferred else spec for spec in builder.specs]
             self._owners += [(builder.name, spec.key.decode()) for spec in builder.specs]
         self.native = _core.ExampleParser(specs, schema.is_sequence)
-        self._located = [builder for builder in made if builder.dense is None]
-        self._unfinished = [builder for builder in made if builder.needs_finish]
-        self.is_fixed = self.native.is_fixed and not self._unfinished
+        self._laid_out = [builder for builder in made if builder.has_layout]
+        self.is_fixed = self.native.is_fixed and not self._laid_out
         self._checked = [builder for builder in made if builder.limits is not None]
         self._dense_groups = _group_dense(made)
         # Batches usually have two sizes; other sizes must not fill the memory.
@@ -81,7 +79,6 @@ class ExampleParser:
         self.names = tuple(name for name in schema if name not in self._deferred)
         self.paths = dict(schema.paths)
         self.padded = {b.name: b.padding for b in made if b.padding is not None}
-        self.selectable = frozenset(b.name for b in self.builders if b.takes_selection)
 
     @classmethod
     def of(cls, schema: Schema) -> ExampleParser:
@@ -183,10 +180,8 @@ class ExampleParser:
             located = [block.located for block in blocks]
             done, found = _core.fill_batches(located, targets, arenas)
         for number, (block, arena) in enumerate(zip(blocks[:done], arenas, strict=False)):
-            for numbers, values in block.writes:
-                view_of(arena, numbers)[...] = values
-            for builder in self._unfinished:
-                builder.finish(block, arena)
+            for finish in block.finishers:
+                finish(block, arena)
             if self._checked:
                 block.refused = self._find_refused(block.columns, arena)
             if block.failures:
@@ -216,10 +211,10 @@ class ExampleParser:
         block.located = located
         if failures := located.failures:
             block.add_failures(failures)
-        if failures or not self._located:
+        if failures or not self._laid_out:
             return
         block.targets = block.targets.copy()
-        for builder in self._located:
+        for builder in self._laid_out:
             block.columns += tuple(builder.lay_out(block))
 
     def _find_refused(self, columns: Sequence[Column], arena: Arena) -> Failures:

@@ -15,7 +15,7 @@ from ..._schema.stored_specs import SequenceFeature
 from ...checks import counted
 from ..arrays import Arena, Ints, flat_view_of, view_of
 from ..layout import Column, ListColumn, Numbers, RaggedColumn
-from .base import ColumnBuilder, LocatedBlock, native_spec
+from .base import ColumnBuilder, LocatedBlock
 from .elements import Elements, decoder_of
 from .partitions import RowDivision, partition_units
 
@@ -34,12 +34,11 @@ class DecodedBuilder(ColumnBuilder):
         super().__init__(name, feature, in_lists=in_lists)
         self.sequence = feature if isinstance(feature, SequenceFeature) else None
         self.decoder = decoder_of(name, feature if self.sequence is None else feature.element)
-        self.takes_selection = self.sequence is not None and not self.sequence.partitions
 
     def value_spec(self, stored: StoredKey) -> _core.FeatureSpec:
         if stored.kind != "dense":
             return super().value_spec(stored)
-        return native_spec(stored.key, "string", _core.ColumnType.span)
+        return self.native_spec(stored, _core.ColumnType.span)
 
     def lay_out(self, block: LocatedBlock) -> list[Column]:
         elements, rows = self.find_elements(block)
@@ -51,17 +50,19 @@ class DecodedBuilder(ColumnBuilder):
             length = () if self.sequence is None else (self.sequence.length or 0,)
             dense = (len(block), *length, *shape)
             column = block.layout.reserve_dense((self.name,), dtype, dense)
-            block.save(self, (elements, Numbers(dtype, stored, column.at)))
+            self._decode_later(block, elements, Numbers(dtype, stored, column.at))
             return [column]
         splits = block.reserve_splits(rows.splits, self.feature.row_splits_dtype)
         values = block.layout.reserve_numbers(dtype, _divided(stored, rows))
-        block.save(self, (elements, values._replace(shape=stored)))
+        self._decode_later(block, elements, values._replace(shape=stored))
         return [RaggedColumn(self.name, splits, values)]
 
-    def finish(self, block: LocatedBlock, arena: Arena) -> None:
-        elements, numbers = block.saved(self)
-        if len(elements.sizes):  # NumPy may refuse the shape of no elements
+    def _decode_later(self, block: LocatedBlock, elements: Elements, numbers: Numbers) -> None:
+        def decode(block: LocatedBlock, arena: Arena) -> None:
             self.decoder.fill(block, self.first_spec, elements, view_of(arena, numbers))
+
+        if len(elements.sizes):  # NumPy may refuse the shape of no elements
+            block.finishers.append(decode)
 
     def find_elements(self, block: LocatedBlock) -> tuple[Elements, RowDivision | None]:
         """Return the values to decode, and their rows; not valid if the block has failures then.
@@ -116,21 +117,26 @@ class DecodedListBuilder(DecodedBuilder):
         if block.failures:
             return []
         arrays = [block.layout.reserve_numbers(self.decoder.dtype, shape) for shape in shapes]
-        block.save(self, (elements, decoded, arrays))
+
+        def store(block: LocatedBlock, arena: Arena) -> None:
+            self._store(block, elements, decoded, [flat_view_of(arena, each) for each in arrays])
+
+        block.finishers.append(store)
         if rows is None:
             return [ListColumn(self.name, tuple(arrays))]
         divided = [self._divide(block, rows, *each) for each in enumerate(arrays)]
         return [ListColumn(self.name, tuple(divided))]
 
-    def finish(self, block: LocatedBlock, arena: Arena) -> None:
-        elements, decoded, arrays = block.saved(self)
-        flat = [flat_view_of(arena, array) for array in arrays]
+    def _store(
+        self, block: LocatedBlock, elements: Elements, decoded: list[Any], out: list[Any]
+    ) -> None:
+        """Write decoded elements to the arrays of their records."""
 
         def store(number: int) -> None:
             record = int(elements.records[number])
             step = math.prod(decoded[number].shape)
             at = (number - int(elements.starts[record])) * step
-            self.decoder.store(decoded[number], flat[record][at : at + step])
+            self.decoder.store(decoded[number], out[record][at : at + step])
 
         elements.each(block, self.first_spec, store, self.decoder.threads(block))
 

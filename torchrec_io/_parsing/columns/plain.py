@@ -20,9 +20,9 @@ from ..layout import (
     Padding,
     RaggedColumn,
     SparseColumn,
-    Texts,
+    Values,
 )
-from .base import ColumnBuilder, LocatedBlock, native_spec
+from .base import ColumnBuilder, LocatedBlock
 from .partitions import partition_units
 
 
@@ -33,16 +33,16 @@ class FixedBuilder(ColumnBuilder):
 
     def __init__(self, name: str, feature: FixedLenFeature, *, in_lists: bool = False) -> None:
         super().__init__(name, feature, in_lists=in_lists)
-        if feature.dtype != "string":
+        self.has_layout = feature.dtype == "string"
+        if not self.has_layout:
             self.dense = feature.dtype, feature.shape
 
     def value_spec(self, stored: StoredKey) -> _core.FeatureSpec:
-        return native_spec(
-            stored.key,
-            self.feature.dtype,
+        return self.native_spec(
+            stored,
             _core.ColumnType.fixed,
+            self.feature.dtype,
             count=self.feature.count,
-            optional=not stored.is_required,
             default=self.feature.default_value,
             bitcast=self.feature.bitcast,
         )
@@ -69,13 +69,11 @@ class PaddedBuilder(ColumnBuilder):
         return self.feature.default_value or (b"" if self.feature.dtype == "string" else 0,)
 
     def value_spec(self, stored: StoredKey) -> _core.FeatureSpec:
-        return native_spec(
-            stored.key,
-            self.feature.dtype,
+        return self.native_spec(
+            stored,
             _core.ColumnType.padded,
+            self.feature.dtype,
             count=self.feature.count,
-            in_lists=self.in_lists,
-            optional=not stored.is_required,
             default=self._fill(),
         )
 
@@ -106,14 +104,8 @@ class RaggedBuilder(ColumnBuilder):
         self._splits_dtype = feature.stored_keys(name)[0].splits_dtype or "int64"
 
     def value_spec(self, stored: StoredKey) -> _core.FeatureSpec:
-        return native_spec(
-            stored.key,
-            self.feature.dtype,
-            _core.ColumnType.ragged,
-            in_lists=self.in_lists,
-            narrow_splits=stored.splits_dtype == "int32",
-            bitcast=self.feature.bitcast,
-        )
+        dtype, bitcast = self.feature.dtype, self.feature.bitcast
+        return self.native_spec(stored, _core.ColumnType.ragged, dtype, bitcast=bitcast)
 
     def lay_out(self, block: LocatedBlock) -> list[Column]:
         sizes = block.located.size(self.first_spec)
@@ -130,13 +122,8 @@ class PartitionedBuilder(ColumnBuilder):
     feature: RaggedFeature
 
     def value_spec(self, stored: StoredKey) -> _core.FeatureSpec:
-        return native_spec(
-            stored.key,
-            self.feature.dtype,
-            _core.ColumnType.flat,
-            in_lists=self.in_lists,
-            bitcast=self.feature.bitcast,
-        )
+        dtype, bitcast = self.feature.dtype, self.feature.bitcast
+        return self.native_spec(stored, _core.ColumnType.flat, dtype, bitcast=bitcast)
 
     def lay_out(self, block: LocatedBlock) -> list[Column]:
         offsets, record_units = block.counts(self.first_spec)
@@ -175,7 +162,7 @@ class SparseBuilder(ColumnBuilder):
     feature: SparseFeature
 
     def value_spec(self, stored: StoredKey) -> _core.FeatureSpec:
-        return native_spec(stored.key, self.feature.dtype, _core.ColumnType.flat)
+        return self.native_spec(stored, _core.ColumnType.flat, self.feature.dtype)
 
     def lay_out(self, block: LocatedBlock) -> list[Column]:
         offsets, _ = block.counts(self.first_spec)
@@ -197,9 +184,10 @@ class SparseBuilder(ColumnBuilder):
         indices_at = block.layout.reserve_numbers("int64", (sizes.values, len(indices)))
         values_at = block.layout.reserve_values(self.feature.dtype, (sizes.values,), sizes.bytes)
         block.set_target(self.first_spec, values_at)
-        block.save(self, (order, values_at))
         together = np.stack(indices, axis=1)
         block.write_later(indices_at, together if order is None else together[order])
+        if order is not None:
+            block.finishers.append(lambda _, arena: _reorder(arena, values_at, order))
         shape = (len(block), *self.feature.size)
         return [SparseColumn(self.name, shape, indices_at, values_at)]
 
@@ -223,22 +211,16 @@ class SparseBuilder(ColumnBuilder):
         order = np.lexsort(indices[::-1])  # stable; the last key is the most significant
         return None if np.array_equal(order, np.arange(len(order))) else order
 
-    def finish(self, block: LocatedBlock, arena: Arena) -> None:
-        order, values = block.saved(self)
-        if order is None:
-            return
-        if isinstance(values, Texts):
-            _reorder_texts(arena, values, order)
-        else:
-            view = view_of(arena, values)
-            view[...] = view[order]
 
-
-def _reorder_texts(arena: Arena, texts: Texts, order: Ints) -> None:
-    offsets = view_of(arena, Numbers("int64", (len(order) + 1,), texts.offsets_at))
-    data = arena[texts.data_at : texts.data_at + texts.data_bytes]
+def _reorder(arena: Arena, values: Values, order: Ints) -> None:
+    if isinstance(values, Numbers):
+        view = view_of(arena, values)
+        view[...] = view[order]
+        return
+    offsets = view_of(arena, Numbers("int64", (len(order) + 1,), values.offsets_at))
+    data = arena[values.data_at : values.data_at + values.data_bytes]
     sizes = np.diff(offsets)[order]
     starts = offsets[:-1][order]
     ends = offsets_of(sizes)
-    data[...] = data[np.arange(texts.data_bytes) + np.repeat(starts - ends[:-1], sizes)]
+    data[...] = data[np.arange(values.data_bytes) + np.repeat(starts - ends[:-1], sizes)]
     offsets[...] = ends

@@ -17,7 +17,8 @@ from ..._schema.stored_keys import StoredKey
 from ..._schema.stored_specs import RawFeature
 from ...checks import counted
 from ..arrays import Arena
-from .base import ColumnBuilder, LocatedBlock, native_spec
+from ..layout import Column
+from .base import ColumnBuilder, LocatedBlock
 from .decoded import build_decoded
 from .elements import ElementDecoder, Elements
 
@@ -222,19 +223,22 @@ class _CopiedBuilder(ColumnBuilder):
         self._decoder = RawDecoder(name, feature)
         self.dense = feature.dtype, feature.known_shape or ()
         is_swapped = not feature.little_endian and item_bytes(feature.dtype) > 1
-        self.needs_finish = is_swapped or feature.dtype == "bool"
+        self.has_layout = is_swapped or feature.dtype == "bool"
 
     def value_spec(self, stored: StoredKey) -> _core.FeatureSpec:
         types = _core.ColumnType
         column_type = types.raw_bytes if self.feature.fixed_length is None else types.resized_bytes
-        return native_spec(stored.key, "string", column_type, count=self._bytes_per_record())
+        return self.native_spec(stored, column_type, count=self._bytes_per_record())
 
     def _bytes_per_record(self) -> int:
         return math.prod(self.feature.known_shape or ()) * item_bytes(self.feature.dtype)
 
-    def finish(self, block: LocatedBlock, arena: Arena) -> None:
-        if not len(block):
-            return  # NumPy refuses an array of no rows whose rows are too large
+    def lay_out(self, block: LocatedBlock) -> list[Column]:
+        if len(block):  # NumPy refuses an array of no rows whose rows are too large
+            block.finishers.append(self._finish)
+        return []  # it is dense
+
+    def _finish(self, block: LocatedBlock, arena: Arena) -> None:
         size = self._bytes_per_record()
         at = block.targets.data_offset(self.first_spec)
         rows = arena[at : at + len(block) * size].reshape(len(block), size)
