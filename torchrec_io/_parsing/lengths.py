@@ -86,8 +86,8 @@ class LengthMeasure:
         specs = list(self._dtypes())
         found: list[Ints] = []
         for count in self.counts:
-            offsets, steps = located.counts(specs.index(count.key))
-            sizes = np.diff(steps if self.place == "sequence" else offsets)
+            units = located.located.units(specs.index(count.key))
+            sizes = np.diff(units.records if self.place == "sequence" else units.values)
             # Incomplete items are rounded up: parsing the record reports them.
             found.append(-(sizes // -count.values_per_item))
         return np.stack(found)

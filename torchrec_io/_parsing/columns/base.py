@@ -228,16 +228,11 @@ class LocatedBlock:
 
     # ---- for column builders; ``spec`` is the position of a native spec ----
 
-    def counts(self, spec: int) -> tuple[Ints, Ints]:
-        """Return the offsets of each unit's values, and the offsets of each record's units.
+    def integers(self, spec: int) -> tuple[Ints, Ints, Ints]:
+        """Return stored integers, the offsets of each unit's, and those of each record's units.
 
         A unit is a record, or a step of a feature list.
         """
-        units = self.located.units(spec)
-        return units.values, units.records
-
-    def integers(self, spec: int) -> tuple[Ints, Ints, Ints]:
-        """Return stored integers, and their offsets as for :meth:`counts`."""
         ints = self.located.ints(spec)
         self.add_failures(ints.failures)
         return ints.values, ints.units.values, ints.units.records
@@ -260,11 +255,6 @@ class LocatedBlock:
         """
         offsets, data = np.array(targets, np.uint64).reshape(-1, 2).T.copy()
         self.add_failures(tensors.fill(offsets, data, arena))
-
-    def spans(self, spec: int) -> tuple[Ints, Ints, Ints, Ints]:
-        """Return the offset of each bytes value in its record, its size, and :meth:`counts`."""
-        spans = self.located.spans(spec)
-        return spans.offsets, spans.sizes, spans.units.values, spans.units.records
 
     def random_key(self, record: int, feature: str) -> bytes:
         """Return the key of the random numbers of a record's feature; 16 bytes."""

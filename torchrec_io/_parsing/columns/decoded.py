@@ -17,7 +17,7 @@ from ..arrays import Arena, Ints, flat_view_of, view_of
 from ..layout import Column, ListColumn, Numbers, RaggedColumn
 from .base import ColumnBuilder, LocatedBlock
 from .elements import Elements, decoder_of
-from .partitions import RowDivision, partition_units
+from .partitions import RowDivision, divide_rows
 
 
 class DecodedBuilder(ColumnBuilder):
@@ -80,17 +80,9 @@ class DecodedBuilder(ColumnBuilder):
                 found = counted(int(counts[record]), "element")
                 block.fail(record, spec, f"it has {found}, the schema wants {sequence.length}")
         if sequence.partitions:
-            rows = partition_units(
-                block,
-                spec,
-                sequence.partitions,
-                elements.starts,
-                np.arange(len(block) + 1),
-                splits_dtype=sequence.row_splits_dtype,
-                # The keys of partitions follow those of the elements.
-                first_key=spec + len(sequence.element.stored_keys(self.name)),
-            )
-            return elements, rows
+            # The keys of partitions follow those of the elements.
+            first_key = len(sequence.element.stored_keys(self.name))
+            return elements, divide_rows(block, self, first_key)
         selection = block.selection
         if selection is not None and self.name in selection.names:
             elements = elements.selected(block, spec, selection)

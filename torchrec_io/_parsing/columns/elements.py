@@ -52,7 +52,8 @@ class Elements(NamedTuple):
         The elements of a feature list are the values of its steps. Records fail if a step does not
         have exactly one.
         """
-        offsets, sizes, starts, rows = block.spans(spec)
+        spans = block.located.spans(spec)
+        starts, rows = spans.units.values, spans.units.records
         stored = starts[rows]
         counts = np.diff(starts)
         for step in np.flatnonzero(counts != 1).tolist() if in_lists else []:
@@ -61,7 +62,8 @@ class Elements(NamedTuple):
             reason = f"step {step - rows[record]} holds {found}, the schema wants 1"
             block.fail(record, spec, reason)
         records = np.repeat(np.arange(len(block)), np.diff(stored))
-        return cls(records, offsets, sizes, stored, np.arange(len(offsets)), stored)
+        numbers = np.arange(len(spans.offsets))
+        return cls(records, spans.offsets, spans.sizes, stored, numbers, stored)
 
     def selected(self, block: LocatedBlock, spec: int, selection: ElementSelection) -> Elements:
         """Return the selected elements; fail records that do not have them."""

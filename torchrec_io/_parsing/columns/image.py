@@ -135,8 +135,8 @@ class ImageDecoder(ElementDecoder):
             first = self._first_of_group(block)
             if first is None:
                 return CropKey(key)
-            offsets, sizes, _, _ = block.spans(first.first_spec)
-            at, size = offsets[record], sizes[record]
+            spans = block.located.spans(first.first_spec)
+            at, size = spans.offsets[record], spans.sizes[record]
             value = block.block.view(record)[at : at + size]
             try:
                 return CropKey(key, read_size(value, first.feature))

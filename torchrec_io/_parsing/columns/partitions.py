@@ -7,7 +7,7 @@ rows and values must agree in each unit, not only in the whole batch.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,7 +24,7 @@ from ..._schema.row_partitions import (
     ValueRowIds,
 )
 from ..arrays import Ints, offsets_of
-from .base import LocatedBlock
+from .base import ColumnBuilder, LocatedBlock
 
 # Larger numbers are not row splits of any array. Sums of smaller ones over a batch do not overflow.
 _MAX_SPLIT = {"int32": np.iinfo(np.int32).max, "int64": 1 << 40}
@@ -39,7 +39,8 @@ class RowDivision(NamedTuple):
     """A division of values into rows.
 
     Attributes:
-        splits: Offsets on each level, outermost first: of the units, then of each partition.
+        splits: Offsets on each level, outermost first: of the records, of the steps of a feature
+            list, then of each partition.
         inner: Shape of one value; not ``()`` only if the innermost rows have one length.
     """
 
@@ -47,36 +48,25 @@ class RowDivision(NamedTuple):
     inner: tuple[int, ...] = ()
 
 
-def partition_units(
-    block: LocatedBlock,
-    spec: int,
-    partitions: Sequence[Partition],
-    offsets: Ints,
-    records: Ints,
-    *,
-    splits_dtype: str,
-    first_key: int | None = None,
-    validate: bool = False,
+def divide_rows(
+    block: LocatedBlock, builder: ColumnBuilder, first_key: int = 1, *, validate: bool = False
 ) -> RowDivision | None:
     """Divide the values of a block into rows; fail records whose numbers are not valid.
 
     Args:
         block: The records.
-        spec: Position of the native spec that reads the values.
-        partitions: Partitions, outermost first.
-        offsets: Position of the first value of each unit, and the end; int64 ``[units + 1]``.
-        records: Position of the first unit of each record, and the end; int64 ``[B + 1]``.
-        splits_dtype: Dtype of the row splits: "int32" or "int64".
-        first_key: Position of the native spec of the first stored partition, which the others
-            follow; by default the one after ``spec``.
+        builder: Builder of the column, whose feature has partitions.
+        first_key: Position of the first stored partition, which the others follow, among the native
+            specs of the builder.
         validate: Whether to check that rows do not overlap and are in order.
 
     Returns:
         The rows; None if records have failed.
     """
-    key = spec + 1 if first_key is None else first_key
+    spec, partitions = builder.first_spec, builder.feature.partitions
+    units = block.located.units(spec)
+    key = spec + first_key
     stored: list[_StoredNumbers | None] = []
-    is_valid = True
     for partition in partitions:
         if partition.stored_key is None:
             stored.append(None)
@@ -84,22 +74,24 @@ def partition_units(
         values, starts, steps = block.integers(key)
         key += 1
         stored.append(_StoredNumbers(values, np.diff(starts)))
-        for record in np.flatnonzero(np.diff(steps) != np.diff(records)).tolist():
+        for record in np.flatnonzero(np.diff(steps) != np.diff(units.records)).tolist():
             reason = f"its partition {partition.stored_key!r} has another number of steps"
             block.fail(record, spec, reason)
-            is_valid = False
-    if not is_valid or block.failures:
+    if block.failures:
         return None
-    divider = _Divider(np.diff(offsets), _MAX_SPLIT[splits_dtype], validate=validate)
+    max_split = _MAX_SPLIT[builder.feature.row_splits_dtype]
+    divider = _Divider(np.diff(units.values), max_split, validate=validate)
     for partition, numbers in zip(reversed(partitions), reversed(stored), strict=True):
         divider.apply(partition, numbers)
         if divider.faults:
             break  # outer partitions divide the rows of this one
     for unit, reason in divider.faults.items():
-        block.fail(int(np.searchsorted(records, unit, "right")) - 1, spec, reason)
+        block.fail(int(np.searchsorted(units.records, unit, "right")) - 1, spec, reason)
     if divider.faults:
         return None
-    return RowDivision([offsets_of(divider.counts), *divider.splits], divider.inner)
+    steps_of_records = [units.records] if builder.in_lists else []
+    splits = [*steps_of_records, offsets_of(divider.counts), *divider.splits]
+    return RowDivision(splits, divider.inner)
 
 
 class _StoredNumbers(NamedTuple):

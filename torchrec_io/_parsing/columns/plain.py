@@ -23,7 +23,7 @@ from ..layout import (
     Values,
 )
 from .base import ColumnBuilder, LocatedBlock
-from .partitions import partition_units
+from .partitions import divide_rows
 
 
 class FixedBuilder(ColumnBuilder):
@@ -126,21 +126,11 @@ class PartitionedBuilder(ColumnBuilder):
         return self.native_spec(stored, _core.ColumnType.flat, dtype, bitcast=bitcast)
 
     def lay_out(self, block: LocatedBlock) -> list[Column]:
-        offsets, record_units = block.counts(self.first_spec)
-        rows = partition_units(
-            block,
-            self.first_spec,
-            self.feature.partitions,
-            offsets,
-            record_units,
-            splits_dtype=self.feature.row_splits_dtype,
-            validate=self.feature.validate,
-        )
+        rows = divide_rows(block, self, validate=self.feature.validate)
         if rows is None:
             return []
-        levels = [record_units, *rows.splits] if self.in_lists else rows.splits
         sizes = block.located.size(self.first_spec)
-        splits = block.reserve_splits(levels, self.feature.row_splits_dtype)
+        splits = block.reserve_splits(rows.splits, self.feature.row_splits_dtype)
         shape = (sizes.values // math.prod(rows.inner), *rows.inner)
         values = block.layout.reserve_values(self.feature.dtype, shape, sizes.bytes)
         block.set_target(self.first_spec, values)
@@ -165,7 +155,7 @@ class SparseBuilder(ColumnBuilder):
         return self.native_spec(stored, _core.ColumnType.flat, self.feature.dtype)
 
     def lay_out(self, block: LocatedBlock) -> list[Column]:
-        offsets, _ = block.counts(self.first_spec)
+        offsets = block.located.units(self.first_spec).values
         records = np.repeat(np.arange(len(block)), np.diff(offsets))
         indices = [records]
         for number, (key, size) in enumerate(
