@@ -58,7 +58,9 @@ class ColumnBuilder:
         self.in_lists = in_lists
         self.specs = self.native_specs()
         self.first_spec = 0
-        self.limits = Limits.of(feature.valid_range, feature.column_dtype)
+        self.limits: Limits | None = None
+        if feature.valid_range is not None:
+            self.limits = Limits.of(feature.valid_range, feature.column_dtype)
 
     def native_specs(self) -> list[_core.FeatureSpec]:
         """Return the specs for the native parser; the first one reads the values."""
