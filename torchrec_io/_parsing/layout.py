@@ -336,6 +336,16 @@ class ArenaLayout:
             return self.reserve_texts(shape, data_bytes)
         return self.reserve_numbers(dtype, shape)
 
+    def reserve_column(
+        self, name: str, dtype: str, shape: tuple[int, ...], data_bytes: int = 0
+    ) -> tuple[DenseColumns | BytesColumn, Values]:
+        """Reserve a column of numbers, or of bytes values ("string"); return its array, too."""
+        if dtype == "string":
+            texts = self.reserve_texts(shape, data_bytes)
+            return BytesColumn(name, texts), texts
+        column = self.reserve_dense((name,), dtype, shape)
+        return column, Numbers(dtype, shape, column.at)
+
     def reserve_splits(self, counts: Sequence[int], dtype: str) -> tuple[Numbers, ...]:
         """Reserve offsets of rows, for each number of rows; outermost level first."""
         return tuple(self.reserve_numbers(dtype, (count + 1,)) for count in counts)

@@ -73,7 +73,11 @@ class ExampleParser:
         self._laid_out = [builder for builder in made if builder.has_layout]
         self.is_fixed = self.native.is_fixed and not self._laid_out
         self._checked = [builder for builder in made if builder.limits is not None]
-        self._dense_groups = _group_dense(made)
+        # Columns of one dtype and shape are laid out together.
+        self._dense_groups: dict[tuple[str, tuple[int, ...]], list[ColumnBuilder]] = {}
+        for builder in made:
+            if builder.dense is not None:
+                self._dense_groups.setdefault(builder.dense, []).append(builder)
         # Batches usually have two sizes; other sizes must not fill the memory.
         self._dense_layout = functools.lru_cache(maxsize=8)(self._make_dense_layout)
         self.names = tuple(name for name in schema if name not in self._deferred)
@@ -239,7 +243,7 @@ class ExampleParser:
         arena = ArenaLayout()
         targets = _core.ColumnTargets(len(self._owners))
         columns: list[Column] = []
-        for builders, dtype, shape in self._dense_groups:
+        for (dtype, shape), builders in self._dense_groups.items():
             names = tuple(builder.name for builder in builders)
             dense = arena.reserve_dense(names, dtype, (rows, *shape))
             columns.append(dense)
@@ -288,14 +292,3 @@ def _builder_class(path: str) -> type[ColumnBuilder]:
     """Return a class by its module and name. Modules are loaded with the first such feature."""
     found: type[ColumnBuilder] = pkgutil.resolve_name(path)
     return found
-
-
-def _group_dense(
-    builders: list[ColumnBuilder],
-) -> list[tuple[list[ColumnBuilder], str, tuple[int, ...]]]:
-    """Return groups of columns of one dtype and shape, which are laid out together."""
-    groups: dict[tuple[str, tuple[int, ...]], list[ColumnBuilder]] = {}
-    for builder in builders:
-        if builder.dense is not None:
-            groups.setdefault(builder.dense, []).append(builder)
-    return [(group, dtype, shape) for (dtype, shape), group in groups.items()]

@@ -13,9 +13,7 @@ from ..._schema.stored_keys import StoredKey
 from ...checks import counted
 from ..arrays import Arena, Ints, offsets_of, view_of
 from ..layout import (
-    BytesColumn,
     Column,
-    DenseColumns,
     Numbers,
     Padding,
     RaggedColumn,
@@ -49,9 +47,10 @@ class FixedBuilder(ColumnBuilder):
 
     def lay_out(self, block: LocatedBlock) -> list[Column]:  # of bytes; others are `dense`
         shape = (len(block), *self.feature.shape)
-        texts = block.layout.reserve_texts(shape, block.located.size(self.first_spec).bytes)
+        size = block.located.size(self.first_spec).bytes
+        column, texts = block.layout.reserve_column(self.name, "string", shape, size)
         block.set_target(self.first_spec, texts)
-        return [BytesColumn(self.name, texts)]
+        return [column]
 
 
 class PaddedBuilder(ColumnBuilder):
@@ -81,15 +80,9 @@ class PaddedBuilder(ColumnBuilder):
         sizes = block.located.size(self.first_spec)
         shape = (len(block), sizes.longest, *self.feature.shape)
         lengths = block.layout.reserve_dense((self.padding.lengths,), "int64", (len(block),))
-        column: BytesColumn | DenseColumns
-        if self.feature.dtype == "string":
-            texts = block.layout.reserve_texts(shape, sizes.bytes)
-            block.set_target(self.first_spec, texts, rows=lengths.at)
-            column = BytesColumn(self.name, texts)
-        else:
-            column = block.layout.reserve_dense((self.name,), self.feature.dtype, shape)
-            numbers = Numbers(column.dtype, shape, column.at)
-            block.set_target(self.first_spec, numbers, rows=lengths.at)
+        dtype = self.feature.dtype
+        column, values = block.layout.reserve_column(self.name, dtype, shape, sizes.bytes)
+        block.set_target(self.first_spec, values, rows=lengths.at)
         return [lengths, column]
 
 
@@ -99,10 +92,6 @@ class PaddedBuilder(ColumnBuilder):
 class RaggedBuilder(ColumnBuilder):
     """Builder of the column of a VarLenFeature, or of a RaggedFeature without partitions."""
 
-    def __init__(self, name: str, feature: Any, *, in_lists: bool = False) -> None:
-        super().__init__(name, feature, in_lists=in_lists)
-        self._splits_dtype = feature.stored_keys(name)[0].splits_dtype or "int64"
-
     def value_spec(self, stored: StoredKey) -> _core.FeatureSpec:
         dtype, bitcast = self.feature.dtype, self.feature.bitcast
         return self.native_spec(stored, _core.ColumnType.ragged, dtype, bitcast=bitcast)
@@ -110,7 +99,8 @@ class RaggedBuilder(ColumnBuilder):
     def lay_out(self, block: LocatedBlock) -> list[Column]:
         sizes = block.located.size(self.first_spec)
         levels = [len(block), sizes.steps] if self.in_lists else [len(block)]
-        splits = block.layout.reserve_splits(levels, self._splits_dtype)
+        splits_dtype = getattr(self.feature, "row_splits_dtype", "int64")
+        splits = block.layout.reserve_splits(levels, splits_dtype)
         values = block.layout.reserve_values(self.feature.dtype, (sizes.values,), sizes.bytes)
         block.set_target(self.first_spec, values, rows=splits[0].at, steps=splits[-1].at)
         return [RaggedColumn(self.name, splits, values)]

@@ -11,7 +11,7 @@ from ..._schema.dtypes import MOST_VALUES
 from ..._schema.stored_keys import StoredKey
 from ..._schema.stored_specs import SerializedTensorFeature
 from ..arrays import Arena, Ints, offsets_of, view_of
-from ..layout import BytesColumn, Column, ListColumn, Numbers, Texts
+from ..layout import Column, ListColumn, Numbers, Texts
 from .base import ColumnBuilder, LocatedBlock
 
 
@@ -52,20 +52,18 @@ class SerializedTensorBuilder(ColumnBuilder):
     ) -> list[Column]:
         assert self.feature.shape is not None
         shape = (len(block), *self.feature.shape)
+        dtype = self.feature.dtype
+        column, values = block.layout.reserve_column(self.name, dtype, shape, sum(sizes))
         starts = offsets_of(np.array(sizes, np.int64))[:-1]
-        if self.feature.dtype != "string":
-            column = block.layout.reserve_dense((self.name,), self.feature.dtype, shape)
-            _fill_later(block, tensors, [(0, column.at + start) for start in starts])
-            return [column]
-        texts = block.layout.reserve_texts(shape, sum(sizes))
-        step = 8 * math.prod(self.feature.shape)
+        step = 8 * math.prod(self.feature.shape) if isinstance(values, Texts) else 0
+        offsets_at, data_at = values.target
         targets = [
-            (texts.offsets_at + record * step, texts.data_at + start)
-            for record, start in enumerate(starts)
+            (offsets_at + record * step, data_at + start) for record, start in enumerate(starts)
         ]
         _fill_later(block, tensors, targets)
-        block.finishers.append(lambda _, arena: _join_offsets(arena, texts, starts))
-        return [BytesColumn(self.name, texts)]
+        if isinstance(values, Texts):
+            block.finishers.append(lambda _, arena: _join_offsets(arena, values, starts))
+        return [column]
 
 
 def _fill_later(
