@@ -87,7 +87,7 @@ def _lengths(
     feature = length_feature(parser, length_key, "length_key")
     if known is not None and known.feature == feature:
         return known
-    return Lengths(find_lengths(reader, feature), feature)
+    return Lengths(np.maximum(find_lengths(reader, feature), 0), feature)
 
 
 def _given_lengths(values: Any, count: int) -> Lengths:

@@ -13,7 +13,6 @@ from contextlib import closing
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from .._records.index import RecordIndex
 from .._records.index_cache import cache_path
@@ -39,6 +38,8 @@ from .valid_records import parse_valid
 logger = logging.getLogger("torchrec_io")
 
 SUFFIX = ".tflen"
+# Length of a record that is not known.
+UNKNOWN = -1
 
 _RECORDS_AT_ONCE = 1 << 16
 
@@ -92,15 +93,12 @@ class LengthMeasure:
             found.append(-(sizes // -count.values_per_item))
         return np.stack(found)
 
-    def lengths_of(
-        self, parser: ExampleParser, block: RecordBlock, unknown: int
-    ) -> tuple[Ints, RecordBlock]:
+    def lengths_of(self, parser: ExampleParser, block: RecordBlock) -> tuple[Ints, RecordBlock]:
         """Return the lengths of the records of a block that can be parsed, and these records.
 
         Args:
             parser: The measure's parser.
             block: The records.
-            unknown: Length of a record whose counts differ.
         """
 
         def count(part: RecordBlock) -> tuple[Ints, RecordBlock] | list[RecordFailure]:
@@ -108,16 +106,14 @@ class LengthMeasure:
             return located.failures or (self.counted_in(located), part)
 
         (counts, valid), _ = parse_valid(block, count)
-        return np.where((counts == counts[0]).all(axis=0), counts[0], unknown), valid
+        return np.where((counts == counts[0]).all(axis=0), counts[0], UNKNOWN), valid
 
     def _dtypes(self) -> dict[str, DTypeName]:
         """Return the stored dtype of each stored feature that is counted."""
         return {count.key: stored_dtype(count.dtype) for count in self.counts}
 
 
-def find_lengths(
-    reader: RecordReader, measure: LengthMeasure, unreadable: int = 0
-) -> npt.NDArray[np.int64]:
+def find_lengths(reader: RecordReader, measure: LengthMeasure) -> Ints:
     """Return the length of each record of a reader's files, from the cache where it has them.
 
     The lengths of a file with a record that cannot be read or parsed are not cached.
@@ -125,15 +121,15 @@ def find_lengths(
     Args:
         reader: Reader of the files.
         measure: Measure of the length of records.
-        unreadable: Length of a record that cannot be read or parsed, or whose counts differ.
 
     Returns:
-        Lengths by record number; int64 ``[N]``.
+        Lengths by record number; int64 ``[N]``. :data:`UNKNOWN` for a record that cannot be read or
+        parsed, or whose counts differ.
 
     Raises:
         TruncatedFileError, StaleIndexError, OSError: If the files are not those that were indexed.
     """
-    lengths = np.full(len(reader), unreadable, np.int64)
+    lengths = np.full(len(reader), UNKNOWN, np.int64)
     firsts = itertools.accumulate(map(len, reader.indexes), initial=0)
     nonempty = [
         (index, first) for index, first in zip(reader.indexes, firsts, strict=False) if len(index)
@@ -143,9 +139,9 @@ def find_lengths(
         return _FileLengths(*item, measure, reader)
 
     files = map_in_threads(file_of, nonempty)  # an index may have to be read first
-    unknown = [file for file in files if not file.load(lengths, least=unreadable)]
+    unknown = [file for file in files if not file.load(lengths)]
     if unknown:
-        _measure_files(unknown, reader, measure, lengths, unreadable)
+        _measure_files(unknown, reader, measure, lengths)
     return lengths
 
 
@@ -175,14 +171,14 @@ class _FileLengths:
         suffix = f".{digest_text(text, size=6)}{SUFFIX}"
         self.path = cache_path(index.data_path).with_suffix(suffix)
 
-    def load(self, lengths: Ints, least: int = 0) -> bool:
-        """Copy the cached lengths; return whether there are valid ones, none below ``least``."""
+    def load(self, lengths: Ints) -> bool:
+        """Copy the cached lengths; return whether there are valid ones."""
         try:
             cached, data = read_result(self.path)
             if cached["data"] != self.name:
                 raise UnusableError("they belong to other data")
             found = np.frombuffer(data, f"<i{len(data) // self.size}")
-            if len(found) != self.size or found.min() < least:
+            if len(found) != self.size or found.min() < UNKNOWN:
                 raise UnusableError("they are not valid")
         except FileNotFoundError:
             return False
@@ -208,11 +204,7 @@ class _FileLengths:
 
 
 def _measure_files(
-    files: list[_FileLengths],
-    reader: RecordReader,
-    measure: LengthMeasure,
-    lengths: Ints,
-    unreadable: int,
+    files: list[_FileLengths], reader: RecordReader, measure: LengthMeasure, lengths: Ints
 ) -> None:
     """Find the lengths of files by a pass over their records, and cache them."""
     parser = measure.parser()
@@ -220,7 +212,7 @@ def _measure_files(
     def measure_block(plan: ReadPlan) -> tuple[int, bool]:
         """Find the lengths of some records; return their number, and whether all are valid."""
         block, errors = reader.fetch(plan)
-        found, parsed = measure.lengths_of(parser, block, unreadable)
+        found, parsed = measure.lengths_of(parser, block)
         lengths[parsed.numbers] = found
         return len(plan.numbers), not errors and len(parsed) == len(block)
 

@@ -17,9 +17,6 @@ from .._schema.schema import Schema
 from ..checks import counted
 from ..errors import SchemaError
 
-# Number of steps of a record whose features disagree.
-UNKNOWN = -1
-
 
 @dataclass(frozen=True)
 class StepCounter:
