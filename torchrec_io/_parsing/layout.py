@@ -15,7 +15,7 @@ of column has the same methods:
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, NamedTuple, TypeAlias
 
 from .._schema.dtypes import item_bytes
@@ -345,10 +345,6 @@ class ArenaLayout:
             return BytesColumn(name, texts), texts
         column = self.reserve_dense((name,), dtype, shape)
         return column, Numbers(dtype, shape, column.at)
-
-    def reserve_splits(self, counts: Sequence[int], dtype: str) -> tuple[Numbers, ...]:
-        """Reserve offsets of rows, for each number of rows; outermost level first."""
-        return tuple(self.reserve_numbers(dtype, (count + 1,)) for count in counts)
 
     def reserve_dense(
         self, names: tuple[str, ...], dtype: str, shape: tuple[int, ...]

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from ... import _core
 from ..._records.record_block import RecordBlock, RecordList
 from ..._schema.dtypes import numeric_bytes
@@ -15,7 +13,7 @@ from ..._schema.valid_range import Limits
 from ..arrays import Arena, Ints, view_of
 from ..failures import NO_FAILURES, Failures, RecordFailure
 from ..layout import ArenaLayout, Column, Numbers, Padding, Values
-from ..record_random import DEFAULT_RANDOM, RecordRandom
+from ..record_random import RecordRandom
 from ..threads import default_threads
 
 # No arena is larger, so the offsets of columns beyond do not matter.
@@ -195,8 +193,8 @@ class LocatedBlock:
         failure_of: Callable[
             [RecordBlock | RecordList, int, int | None, int | None, str], RecordFailure
         ],
-        random: RecordRandom = DEFAULT_RANDOM,
-        threads: int | None = None,
+        random: RecordRandom,
+        threads: int | None,
     ) -> None:
         self.block = block
         self.records = block.native()
@@ -239,25 +237,6 @@ class LocatedBlock:
         self.add_failures(ints.failures)
         return ints.values, ints.units.values, ints.units.records
 
-    def tensors(self, spec: int, tensor_type: _core.TensorType) -> _core.TensorBatch:
-        """Return the serialized tensors of a native spec."""
-        tensors = self.located.tensors(spec, tensor_type)
-        self.add_failures(tensors.failures)
-        return tensors
-
-    def fill_tensors(
-        self, tensors: _core.TensorBatch, targets: Sequence[tuple[int, int]], arena: Arena
-    ) -> None:
-        """Write tensors into the arena, and add the failures of their records.
-
-        Args:
-            tensors: Serialized tensors of a native spec.
-            targets: Offset of the offsets (0 for numbers) and of the data of each tensor.
-            arena: Arena of the block.
-        """
-        offsets, data = np.array(targets, np.uint64).reshape(-1, 2).T.copy()
-        self.add_failures(tensors.fill(offsets, data, arena))
-
     def random_key(self, record: int, feature: str) -> bytes:
         """Return the key of the random numbers of a record's feature; 16 bytes."""
         return self._random.key(self.block.numbers[record], feature)
@@ -285,7 +264,7 @@ class LocatedBlock:
 
     def reserve_splits(self, levels: Sequence[Ints], dtype: str) -> tuple[Numbers, ...]:
         """Reserve memory for row splits, and write them once the arena is allocated."""
-        splits = self.layout.reserve_splits([len(level) - 1 for level in levels], dtype)
+        splits = tuple(self.layout.reserve_numbers(dtype, level.shape) for level in levels)
         for numbers, level in zip(splits, levels, strict=True):
             self.write_later(numbers, level)
         return splits

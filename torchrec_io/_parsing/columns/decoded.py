@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import pkgutil
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from ...checks import counted
 from ..arrays import Arena, Ints, flat_view_of, view_of
 from ..layout import Column, ListColumn, Numbers, RaggedColumn
 from .base import ColumnBuilder, LocatedBlock
-from .elements import Elements, decoder_of
+from .elements import ElementDecoder, Elements
 from .partitions import RowDivision, divide_rows
 
 
@@ -33,7 +34,8 @@ class DecodedBuilder(ColumnBuilder):
     def __init__(self, name: str, feature: Any, *, in_lists: bool = False) -> None:
         super().__init__(name, feature, in_lists=in_lists)
         self.sequence = feature if isinstance(feature, SequenceFeature) else None
-        self.decoder = decoder_of(name, feature if self.sequence is None else feature.element)
+        element = feature if self.sequence is None else self.sequence.element
+        self.decoder: ElementDecoder = pkgutil.resolve_name(element.element_decoder)(name, element)
 
     def value_spec(self, stored: StoredKey) -> _core.FeatureSpec:
         if stored.kind != "dense":

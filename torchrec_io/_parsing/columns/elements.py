@@ -5,7 +5,6 @@ A feature spec names an :class:`ElementDecoder`: of images, arrays, or kinds of 
 
 from __future__ import annotations
 
-import pkgutil
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
@@ -13,7 +12,6 @@ import numpy as np
 import numpy.typing as npt
 
 from ..._images.bad_value import BadValueError
-from ..._schema.feature import Feature
 from ...checks import counted
 from ...timing.steps import decoding
 from ..arrays import Ints
@@ -234,9 +232,3 @@ class ElementDecoder:
             self.decode_into(values[position], block, records[position], out[position, ...])
 
         elements.each(block, spec, work, self.threads(block))
-
-
-def decoder_of(name: str, feature: Feature) -> ElementDecoder:
-    """Return the decoder of a feature's values, importing its module if necessary."""
-    decoder: ElementDecoder = pkgutil.resolve_name(feature.element_decoder)(name, feature)
-    return decoder

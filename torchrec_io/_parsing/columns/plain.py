@@ -100,7 +100,7 @@ class RaggedBuilder(ColumnBuilder):
         sizes = block.located.size(self.first_spec)
         levels = [len(block), sizes.steps] if self.in_lists else [len(block)]
         splits_dtype = getattr(self.feature, "row_splits_dtype", "int64")
-        splits = block.layout.reserve_splits(levels, splits_dtype)
+        splits = tuple(block.layout.reserve_numbers(splits_dtype, (n + 1,)) for n in levels)
         values = block.layout.reserve_values(self.feature.dtype, (sizes.values,), sizes.bytes)
         block.set_target(self.first_spec, values, rows=splits[0].at, steps=splits[-1].at)
         return [RaggedColumn(self.name, splits, values)]

@@ -24,7 +24,8 @@ class SerializedTensorBuilder(ColumnBuilder):
         return self.native_spec(stored, _core.ColumnType.span)
 
     def lay_out(self, block: LocatedBlock) -> list[Column]:
-        tensors = block.tensors(self.first_spec, _core.TensorType[self.feature.dtype])
+        tensors = block.located.tensors(self.first_spec, _core.TensorType[self.feature.dtype])
+        block.add_failures(tensors.failures)
         if block.failures:
             return []
         headers = tensors.headers
@@ -69,8 +70,19 @@ class SerializedTensorBuilder(ColumnBuilder):
 def _fill_later(
     block: LocatedBlock, tensors: _core.TensorBatch, targets: list[tuple[int, int]]
 ) -> None:
-    """Write tensors once the arena is allocated; see :meth:`LocatedBlock.fill_tensors`."""
-    block.finishers.append(lambda block, arena: block.fill_tensors(tensors, targets, arena))
+    """Write tensors once the arena is allocated.
+
+    Args:
+        block: The records.
+        tensors: Their tensors.
+        targets: Offset of the offsets (0 for numbers) and of the data of each tensor.
+    """
+    offsets, data = np.array(targets, np.uint64).reshape(-1, 2).T.copy()
+
+    def fill(block: LocatedBlock, arena: Arena) -> None:
+        block.add_failures(tensors.fill(offsets, data, arena))
+
+    block.finishers.append(fill)
 
 
 def _join_offsets(arena: Arena, texts: Texts, starts: Ints) -> None:
