@@ -229,8 +229,7 @@ class ExampleParser:
     def _outside(self, builder: ColumnBuilder, columns: Sequence[Column], arena: Arena) -> Failures:
         limits, spec = builder.limits, builder.first_spec
         assert limits is not None
-        lengths = None if builder.padding is None else builder.padding.lengths
-        records, values = first_outside(arena, columns, builder.name, limits, lengths)
+        records, values = first_outside(arena, columns, builder)
 
         def failure_of(index: int) -> RecordFailure:
             reason = limits.reason(values[index])
