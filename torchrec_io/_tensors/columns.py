@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from .. import _core
@@ -25,7 +24,7 @@ Form: TypeAlias = tuple[
 ]
 
 
-class Columns:
+class Columns(TensorParts):
     """The columns of a batch, with their names.
 
     Columns that share one buffer, the arena, are copied as a whole. Others may be any objects;
@@ -157,56 +156,38 @@ class Columns:
 
     # ---- memory ----
 
-    def to(self, device: torch.device | str | int, *, non_blocking: bool) -> Columns:
-        """Return a copy on a device, or these columns if they are there."""
-        return self._changed("to", lambda part: part.to(device, non_blocking=non_blocking))
-
-    def pin_memory(self) -> Columns:
-        """Return a copy in page-locked memory, or these columns if they are in it."""
-        return self._changed("pin_memory", lambda part: part.pin_memory())
-
-    def is_pinned(self) -> bool:
-        """Return whether the data is in page-locked memory."""
-        return all(part.is_pinned() for part in self._parts("is_pinned"))
-
-    def record_stream(self, stream: Any) -> None:
-        """Keep the memory until ``stream`` is done with it."""
-        for part in self._parts("record_stream"):
-            part.record_stream(stream)
-
     @property
-    def device(self) -> torch.device:
-        """Device of the data; of the first column if each has its own memory."""
-        device: torch.device = next(self._parts("to")).device
-        return device
-
-    def _parts(self, method: str) -> Iterator[Any]:
-        """Yield the arena, or each column that has a method, or those in a list."""
+    def parts(self) -> list[Any]:
+        """Internal interface: the arena, or all columns, and those in a list."""
         if self.arena is not None:
-            yield self.arena
-            return
-        for name, value in self.views().items():
-            for part in value if isinstance(value, list) else [value]:
-                if not callable(getattr(part, method, None)):
+            return [self.arena]
+        return [part for value in self.views().values() for part in _parts_of(value)]
+
+    def with_parts(self, parts: Iterable[Any]) -> Columns:
+        """Internal interface: return columns with other parts, or these if they are the same."""
+        changed = list(parts)
+        if are_same(changed, self.parts):
+            return self
+        if self.arena is not None:
+            return Columns(changed[0], *self.form)
+        left = iter(changed)
+        return self.with_values(
+            {
+                name: [next(left) for _ in value] if isinstance(value, list) else next(left)
+                for name, value in self.views().items()
+            }
+        )
+
+    def _tensors(self) -> list[Any]:
+        views = {} if self.arena is not None else self.views()
+        for name, value in views.items():
+            for part in _parts_of(value):
+                if not isinstance(part, (Tensor, TensorParts)):
                     found = f"{'a list with ' if part is not value else ''}{type(part).__name__}"
                     # The lengths of a padded column are a column with a hidden name.
                     shown = name.partition("\0")[0]
                     raise TypeError(f"column {shown!r} must be made of Tensors, got {found}")
-                yield part
-
-    def _changed(self, method: str, change: Callable[[Any], Any]) -> Columns:
-        parts = list(self._parts(method))  # before any work is done
-        if self.arena is not None:
-            arena = change(self.arena)
-            return self if arena is self.arena else Columns(arena, *self.form)
-        changed = iter([change(part) for part in parts])
-        values = {
-            name: [next(changed) for _ in value] if isinstance(value, list) else next(changed)
-            for name, value in self.views().items()
-        }
-        return (
-            self if are_same(values.values(), self.views().values()) else self.with_values(values)
-        )
+        return self.parts
 
     def with_values(self, values: Mapping[str, Any]) -> Columns:
         """Return columns of the same names with other values, each in memory of its own.
@@ -231,6 +212,10 @@ def columns_from_bytes(data: bytes, *form: Any) -> Columns:
     # Copied because the memory of a bytes object must not be written to.
     np.copyto(arena.numpy(), np.frombuffer(data, np.uint8))
     return Columns(arena, *form)
+
+
+def _parts_of(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
 
 
 def are_same(values: Iterable[Any], others: Iterable[Any]) -> bool:
