@@ -56,7 +56,7 @@ class Batch:
                 :meth:`with_views`: it needs the GIL, and as much time as the rest of their work.
         """
         self.columns: Columns = columns  # internal interface
-        self._keys = columns.keys
+        self._keys = columns.form.keys
         # The views, nested in dicts, once they are created.
         self._shown: dict[str, Any] | None = None
         self.origins: Origins | None = None  # where the records are from, in a transform
@@ -135,7 +135,7 @@ class Batch:
 
     def _segments(self) -> Tensor | None:
         """Return the lengths of the segments of packed rows, if there are such rows."""
-        if SEGMENT_LENGTHS not in self.columns.names:
+        if SEGMENT_LENGTHS not in self.columns.form.names:
             return None
         lengths = self.columns.views()[SEGMENT_LENGTHS]
         if not isinstance(lengths, Ragged) or not isinstance(lengths.values, Tensor):
@@ -181,8 +181,8 @@ class Batch:
         return self._column(name, Ragged)
 
     def _column(self, name: str, kind: type[_Kind]) -> _Kind:
-        if name not in self.columns.names:
-            raise UnknownNameError(name, self.columns.names, "the batch has")
+        if name not in self.columns.form.names:
+            raise UnknownNameError(name, self.columns.form.names, "the batch has")
         column = self.columns.views()[name]
         if not isinstance(column, kind):
             raise TypeError(
@@ -274,7 +274,7 @@ class Batch:
             ValueError: If the batch has padded columns and a column named ``"lengths"``.
         """
         return interop.to_tensordict(
-            self._values, self.lengths, [self.num_records] if self.columns.names else []
+            self._values, self.lengths, [self.num_records] if self.columns.form.names else []
         )
 
     def to_keyed_jagged(

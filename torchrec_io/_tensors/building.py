@@ -42,7 +42,6 @@ def in_arena(columns: Columns, allocate: Callable[[int], Tensor] = allocate_aren
     if columns.arena is not None:
         return columns.to("cpu", non_blocking=False)
     records = columns.count_records()
-    _, names, padded, paths = columns.form
     values = columns.views()
     room = ArenaLayout()
     dense: dict[tuple[str, tuple[int, ...], str], list[str]] = {}
@@ -50,7 +49,7 @@ def in_arena(columns: Columns, allocate: Callable[[int], Tensor] = allocate_aren
     for name, value in values.items():
         if isinstance(value, (Tensor, Stacked)):
             # Padded columns and their lengths are looked up by their names.
-            alone = name if name in padded or "\0" in name else ""
+            alone = name if name in columns.form.padded or "\0" in name else ""
             dense.setdefault((*_form_of(value), alone), []).append(name)
         else:
             others.append(_lay_out_column(room, name, value))
@@ -58,8 +57,8 @@ def in_arena(columns: Columns, allocate: Callable[[int], Tensor] = allocate_aren
         room.reserve_dense(tuple(group), dtype, shape) for (dtype, shape, _), group in dense.items()
     ]
     layout = [*same, *others]
-    arena = allocate_for(room.size, layout, records, padded, allocate=allocate)
-    made = Columns(arena, layout, names, padded, paths)
+    arena = allocate_for(room.size, layout, records, columns.form.padded, allocate=allocate)
+    made = Columns(arena, layout, columns.form)
     for name, view in made.views().items():
         _copy(values[name], view)
     return made

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 from torch import Tensor
@@ -19,9 +19,32 @@ from .views import count_rows, make_views
 # memory when it is sent to another process. DataLoader workers first try transport.py.
 _INLINE_BYTES = 1 << 20
 
-Form: TypeAlias = tuple[
-    tuple[Column, ...], tuple[str, ...], Mapping[str, Padding], Mapping[str, Path]
-]
+
+class Form(NamedTuple):
+    """The names of columns, and what is known about them apart from their data.
+
+    Attributes:
+        names: Flat names of the columns, in the order of iteration.
+        padded: Padding of each padded column, by flat name.
+        paths: Keys of the dicts that lead to each nested column, by flat name.
+    """
+
+    names: tuple[str, ...]
+    padded: Mapping[str, Padding] = {}
+    paths: Mapping[str, Path] = {}
+
+    @property
+    def all_names(self) -> list[str]:
+        """Names of all columns, including the hidden columns of lengths."""
+        return [*self.names, *(padding.lengths for padding in self.padded.values())]
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """Names of the columns that are in no dict, and of the outermost dicts."""
+        if not self.paths:
+            return self.names
+        tops = (self.paths[name][0] if name in self.paths else name for name in self.names)
+        return tuple(dict.fromkeys(tops))
 
 
 class Columns(TensorParts):
@@ -33,83 +56,34 @@ class Columns(TensorParts):
     Args:
         arena: uint8 ``[n]``, a multiple of 64 bytes; None if each column has its own memory.
         layout: Positions of the columns in the arena.
-        names: Flat names of the columns, in the order of iteration.
-        padded: Padding of each padded column, by flat name.
-        paths: Keys of the dicts that lead to each nested column, by flat name.
+        form: Names of the columns.
 
     Attributes:
         arena: The data of all columns; None if each column has its own memory.
-        form: Layout, names, padding and paths.
+        layout: Positions of the columns in the arena.
+        form: Names of the columns.
     """
 
-    __slots__ = ("_views", "arena", "form")
+    __slots__ = ("_views", "arena", "form", "layout")
 
-    def __init__(
-        self,
-        arena: Tensor | None,
-        layout: Sequence[Column],
-        names: Sequence[str],
-        padded: Mapping[str, Padding] | None = None,
-        paths: Mapping[str, Path] | None = None,
-    ) -> None:
+    def __init__(self, arena: Tensor | None, layout: Sequence[Column], form: Form) -> None:
         self.arena: Tensor | None = arena
-        # A worker pickles the form again only if its parts are other objects.
-        self.form: Form = (
-            tuple(layout),
-            tuple(names),
-            {} if padded is None else padded,
-            {} if paths is None else paths,
-        )
+        # A worker pickles layout and form again only if their parts are other objects.
+        self.layout: tuple[Column, ...] = tuple(layout)
+        self.form = form
         self._views: dict[str, Any] | None = None
 
     @classmethod
-    def of_values(
-        cls,
-        values: Mapping[str, Any],
-        names: Sequence[str],
-        padded: Mapping[str, Padding] | None = None,
-        paths: Mapping[str, Path] | None = None,
-    ) -> Columns:
+    def of_values(cls, values: Mapping[str, Any], form: Form) -> Columns:
         """Return columns that have memory of their own each.
 
         Args:
             values: All columns by flat name, including the hidden columns of lengths.
-            names: Flat names of the columns, in the order of iteration.
-            padded: Padding of each padded column, by flat name.
-            paths: Keys of the dicts that lead to each nested column, by flat name.
+            form: Names of the columns.
         """
-        columns = cls(None, (), names, padded, paths)
+        columns = cls(None, (), form)
         columns._views = dict(values)  # of this class
         return columns
-
-    @property
-    def layout(self) -> tuple[Column, ...]:
-        """Positions of the columns in the arena."""
-        return self.form[0]
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Flat names of the columns, in the order of iteration."""
-        return self.form[1]
-
-    @property
-    def padded(self) -> Mapping[str, Padding]:
-        """Padding of each padded column, by flat name."""
-        return self.form[2]
-
-    @property
-    def paths(self) -> Mapping[str, Path]:
-        """Keys of the dicts that lead to each nested column, by flat name."""
-        return self.form[3]
-
-    @property
-    def keys(self) -> tuple[str, ...]:
-        """Names of the columns that are in no dict, and of the outermost dicts."""
-        _, names, _, paths = self.form
-        if not paths:
-            return names
-        tops = (paths[name][0] if name in paths else name for name in names)
-        return tuple(dict.fromkeys(tops))
 
     @property
     def is_in_memory(self) -> bool:
@@ -127,18 +101,17 @@ class Columns(TensorParts):
 
     def flat(self) -> dict[str, Any]:
         """Return the columns by flat name."""
-        views, (_, names, _, _) = self.views(), self.form
-        return {name: views[name] for name in names}
+        views = self.views()
+        return {name: views[name] for name in self.form.names}
 
     def nested(self) -> dict[str, Any]:
         """Return the columns in dicts, as users see them."""
-        *_, paths = self.form
-        return nested(self.flat(), paths) if paths else self.flat()
+        return nested(self.flat(), self.form.paths) if self.form.paths else self.flat()
 
     def lengths(self) -> dict[str, Tensor]:
         """Return the lengths of the records of each padded column, by flat name."""
         views = self.views()
-        return {name: views[padding.lengths] for name, padding in self.padded.items()}
+        return {name: views[padding.lengths] for name, padding in self.form.padded.items()}
 
     def count_records(self) -> int:
         """Return the number of records.
@@ -169,7 +142,7 @@ class Columns(TensorParts):
         if are_same(changed, self.parts):
             return self
         if self.arena is not None:
-            return Columns(changed[0], *self.form)
+            return Columns(changed[0], self.layout, self.form)
         left = iter(changed)
         return self.with_values(
             {
@@ -195,23 +168,23 @@ class Columns(TensorParts):
         Args:
             values: All columns by flat name, including the hidden columns of lengths.
         """
-        return Columns.of_values(values, self.names, self.padded, self.paths)
+        return Columns.of_values(values, self.form)
 
     def __reduce__(self) -> tuple[Any, ...]:
         if self.arena is None:
-            return Columns.of_values, (self.views(), *self.form[1:])
+            return Columns.of_values, (self.views(), self.form)
         if self.is_in_memory and self.arena.numel() <= _INLINE_BYTES:
-            return columns_from_bytes, (self.arena.numpy().tobytes(), *self.form)
-        return Columns, (self.arena, *self.form)
+            return columns_from_bytes, (self.arena.numpy().tobytes(), self.layout, self.form)
+        return Columns, (self.arena, self.layout, self.form)
 
 
-def columns_from_bytes(data: bytes, *form: Any) -> Columns:
+def columns_from_bytes(data: bytes, layout: Sequence[Column], form: Form) -> Columns:
     """Return the columns of a pickled arena."""
     _core.stay_if_exiting()
     arena = allocate_arena(len(data))
     # Copied because the memory of a bytes object must not be written to.
     np.copyto(arena.numpy(), np.frombuffer(data, np.uint8))
-    return Columns(arena, *form)
+    return Columns(arena, layout, form)
 
 
 def _parts_of(value: Any) -> list[Any]:

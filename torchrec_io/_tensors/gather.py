@@ -73,7 +73,7 @@ def gather_rows(
     # Some of the records alone may have arrays of equal shapes, or smaller images.
     if to is not None and (
         any(isinstance(column, ListColumn) for column in first.layout)
-        or any(padding.axes != (0,) for padding in first.padded.values())
+        or any(padding.axes != (0,) for padding in first.form.padded.values())
     ):
         return None
     return _gathered(sources, spans, to, {}, allocate)
@@ -109,7 +109,7 @@ def pad_rows(
     spans = [(0, 0, source.count_records())]
     made = _gathered([source], spans, to, new, allocate, if_padded="a smaller max_len")
     if to.max_len is not None:
-        for padding in source.padded.values():
+        for padding in source.form.padded.values():
             if padding.axes == (0,):
                 lengths = lengths_in(made, padding)
                 np.minimum(lengths, to.max_len, out=lengths)
@@ -129,11 +129,11 @@ def _gathered(
     copy = copy_rows(sources, spans, to, new)
     layout = copy.plan()
     first = sources[0]
-    padded = {**first.padded, **new}
+    padded = {**first.form.padded, **new} if new else first.form.padded
     count = int(np.asarray(spans)[:, 2].sum()) if len(spans) else 0
     arena = allocate_for(copy.size, layout, count, padded, if_padded=if_padded, allocate=allocate)
     copy.write(arena.numpy())
-    return Columns(arena, layout, first.names, padded, first.paths)
+    return Columns(arena, layout, first.form._replace(padded=padded))
 
 
 def copy_rows(
@@ -152,7 +152,7 @@ def copy_rows(
     """
     copy = RowCopy([data_of(source) for source in sources])
     rows = copy.select(spans)
-    padded = sources[0].padded
+    padded = sources[0].form.padded
     for columns in zip(*(source.layout for source in sources), strict=True):
         column, name = columns[0], names_of(columns[0])[0]
         padding = padded.get(name)
@@ -172,7 +172,7 @@ def _padding_of(
 ) -> PaddedRows:
     """Return the padding of rows of a column that is padded already, with another length."""
     [name] = names_of(column)
-    padding = sources[0].padded[name]
+    padding = sources[0].form.padded[name]
     lengths = [lengths_in(source, padding) for source in sources]
     runs = np.asarray(spans, np.int64).tolist()
     found = [lengths[source][begin : begin + count] for source, begin, count in runs]
@@ -229,13 +229,17 @@ def lengths_in(source: Columns, padding: Padding) -> Ints:
 def _differ(sources: Sequence[Columns]) -> bool:
     """Return whether the rows of batches cannot be joined, because their columns differ."""
     first = sources[0]
-    others = [each for each in sources[1:] if each.form is not first.form]
+    others = [
+        each
+        for each in sources[1:]
+        if each.layout is not first.layout or each.form is not first.form
+    ]
     if not others:
         return False
-    forms = [_form(column, first.padded) for column in first.layout]
+    forms = [_form(column, first.form.padded) for column in first.layout]
     return any(
-        each.form[1:] != first.form[1:]
-        or [_form(column, first.padded) for column in each.layout] != forms
+        each.form != first.form
+        or [_form(column, first.form.padded) for column in each.layout] != forms
         for each in others
     )
 

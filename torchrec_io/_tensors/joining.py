@@ -15,7 +15,7 @@ from .._parsing.layout import Padding
 from .._schema.nesting import MOST_LEVELS, SEPARATOR, Path, dict_of, leaves_of
 from .arena import allocate_arena, allocate_for
 from .building import Stacked, in_arena
-from .columns import Columns
+from .columns import Columns, Form
 from .gather import data_of, gather_rows
 from .ragged import BytesArray, Ragged, Sparse
 from .rows import NO_HINTS, Hints, Rows
@@ -60,10 +60,10 @@ def join_samples(
             different = set(sample) ^ set(flat[0])
             raise ValueError(f"all samples must have the same keys, but some lack {different}")
     joiner = _Joiner(hints)
-    names = tuple(flat[0])
-    for name in names:
+    form = Form(tuple(flat[0]), joiner.padded, paths)
+    for name in form.names:
         joiner.add(name, [sample[name] for sample in flat])
-    columns = Columns.of_values(joiner.columns, names, joiner.padded, paths)
+    columns = Columns.of_values(joiner.columns, form)
     return in_arena(columns, allocate), joiner.unhinted
 
 
@@ -98,10 +98,10 @@ def _copy_of(columns: Columns, allocate: Callable[[int], Tensor]) -> Columns:
     """Return a copy of columns, which are copied in one piece."""
     data = data_of(columns)
     arena = allocate_for(
-        len(data), columns.layout, columns.count_records(), columns.padded, allocate=allocate
+        len(data), columns.layout, columns.count_records(), columns.form.padded, allocate=allocate
     )
     np.copyto(arena.numpy(), data)
-    return Columns(arena, *columns.form)
+    return Columns(arena, columns.layout, columns.form)
 
 
 # ---- value by value ----

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
+from collections.abc import ItemsView, Iterable, Iterator, KeysView, Mapping, Sequence, ValuesView
 from typing import Any, NoReturn
 
 import torch
 from torch import Tensor
 
+from .._parsing.layout import Column
 from .columns import Form, columns_from_bytes
 from .ragged import BytesArray, Ragged, Sparse
 from .rows import Hints, Origins, Rows
@@ -211,7 +212,7 @@ class Sample(dict[str, Any]):
             return _given_sample, (pickle.dumps(values), hints, own.schema is _GIVEN)
         assert own.columns.arena is not None
         data = own.columns.arena.numpy().tobytes()
-        return _own_sample, (data, own.columns.form, own.origins)
+        return _own_sample, (data, own.columns.layout, own.columns.form, own.origins)
 
     # ---- not writing ----
 
@@ -244,9 +245,11 @@ class Sample(dict[str, Any]):
 # ---- pickling ----
 
 
-def _own_sample(data: bytes, form: Form, origins: Origins | None) -> Sample:
+def _own_sample(
+    data: bytes, layout: Sequence[Column], form: Form, origins: Origins | None
+) -> Sample:
     """Return the sample of a pickled row."""
-    [sample] = Sample.of_rows(Rows(columns_from_bytes(data, *form), origins), [0])
+    [sample] = Sample.of_rows(Rows(columns_from_bytes(data, layout, form), origins), [0])
     return sample
 
 
