@@ -13,7 +13,7 @@ from .._parsing.layout import Column
 from .columns import Form, columns_from_bytes
 from .ragged import BytesArray, Ragged, Sparse
 from .rows import Hints, Origins, Rows
-from .views import describe_values
+from .views import describe
 
 # In place of the schema of values that were given.
 _GIVEN: Mapping[str, Any] = {}
@@ -197,7 +197,7 @@ class Sample(dict[str, Any]):
     __hash__ = None  # like a dict
 
     def __repr__(self) -> str:
-        return f"Sample({describe_values(self.copy())})"
+        return f"Sample({describe(self.copy())})"
 
     def __copy__(self) -> Sample:
         return self.with_values(self)  # shares the values, like the copy of a dict
