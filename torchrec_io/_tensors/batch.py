@@ -71,7 +71,7 @@ class Batch:
         ``torch.compile`` accepts views, but not the code that creates them. In a DataLoader worker
         no views are created, because a batch is sent as a whole.
         """
-        if self._shown is None and (self.arena is None or get_worker_info() is None):
+        if self._shown is None and (self.columns.arena is None or get_worker_info() is None):
             self._shown = self.columns.nested()
         return self
 

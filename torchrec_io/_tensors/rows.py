@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.utils._pytree import tree_map
 
 from .._parsing.arrays import view_of
-from .._parsing.layout import Column, ListColumn, RaggedColumn
+from .._parsing.layout import ListColumn, RaggedColumn
 from .._parsing.record_random import RecordRandom
 from .._schema.nesting import Path, leaves_of, nested
 from ..checks import UnknownNameError
@@ -54,23 +54,19 @@ class Rows(dict[str, Any]):
         origins: Origins of the records in a dataset; None if they are not known.
         schema: Schema that the records were parsed with; None if it is not known.
         hints: Hints about values of different lengths. Default: those of the columns.
-        is_given: Whether the values are those of a single record that were given.
 
     Attributes:
         names: Top-level keys of each record.
         columns: The columns.
         origins: Origins of the records in a dataset; None if they are not known.
         schema: The schema.
-        is_given: Whether the values were given.
     """
 
     __slots__ = (
         "_hints",
         "_is_ordered",
-        "_layout_of_one",
         "_leaves",
         "columns",
-        "is_given",
         "names",
         "origins",
         "schema",
@@ -83,18 +79,15 @@ class Rows(dict[str, Any]):
         *,
         schema: Any = None,
         hints: Hints | None = None,
-        is_given: bool = False,
     ) -> None:
         super().__init__()
         self.columns = columns
         self.names = columns.form.keys
         self.schema = schema
-        self.is_given = is_given
         self.origins = origins
         self._hints = hints
         # Whether the arena has rows, and none overlap.
         self._is_ordered: bool | None = None
-        self._layout_of_one: tuple[Column, ...] = ()  # shared by the copies of single rows
         # The values of which the dicts were made, for each key of a nested schema.
         self._leaves: dict[str, list[dict[Path, Any]]] | None = None
 
@@ -110,7 +103,7 @@ class Rows(dict[str, Any]):
         columns = Columns.of_values(
             {name: [value] for name, value in values.items()}, Form((*values,))
         )
-        return cls(columns, schema=schema, hints=hints, is_given=True)
+        return cls(columns, schema=schema, hints=hints)
 
     def __missing__(self, key: str) -> Any:
         columns = self.columns
@@ -167,16 +160,14 @@ class Rows(dict[str, Any]):
             return Rows.of_values(values, self.hints, self.schema)
         # There may be many copies, so they are small.
         copy = copy_rows([self.columns], [(0, row, 1)])
-        layout = tuple(copy.plan(is_small=True))
+        layout = copy.plan(is_small=True)
         data = np.empty(copy.size, np.uint8)
         copy.write(data)
-        if layout != self._layout_of_one:  # never, without values of any length
-            self._layout_of_one = layout
         origins = None
         if self.origins is not None:
             random, numbers = self.origins
             origins = random, (numbers[row],)
-        columns = Columns(torch.from_numpy(data), self._layout_of_one, self.columns.form)
+        columns = Columns(torch.from_numpy(data), layout, self.columns.form)
         return Rows(columns, origins, schema=self.schema)
 
 

@@ -205,14 +205,18 @@ class Sample(dict[str, Any]):
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
         rows, row = self._place
         own = rows.own(row)  # the row alone, and not all memory that it shares
-        if own.is_given:
+        arena = own.columns.arena
+        if arena is None:
             values = {name: own[name][0] for name in own.names}
             hints = Hints(*map(dict, own.hints))
             # As bytes in the message of a DataLoader worker. For a Tensor, PyTorch opens a file.
             return _given_sample, (pickle.dumps(values), hints, own.schema is _GIVEN)
-        assert own.columns.arena is not None
-        data = own.columns.arena.numpy().tobytes()
-        return _own_sample, (data, own.columns.layout, own.columns.form, own.origins)
+        return _own_sample, (
+            arena.numpy().tobytes(),
+            own.columns.layout,
+            own.columns.form,
+            own.origins,
+        )
 
     # ---- not writing ----
 
@@ -236,7 +240,7 @@ class Sample(dict[str, Any]):
         PyTorch's ``default_convert`` and ``pin_memory`` update copies of mappings.
         """
         rows, _ = self._place
-        if not rows.is_given:
+        if rows.columns.arena is not None:
             self._refuse()
         values = {**self, **dict(*args, **kwargs)}
         self._place = Rows.of_values(values, rows.hints, rows.schema), 0
