@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
+import numpy as np
+
 from .._storage.location import Location
 from ..errors import IndexFormatError, StaleIndexError
 from .index import RecordIndex
@@ -73,3 +75,27 @@ class IndexPlaces:
         else:
             index.save(target)
         return "indexed", index
+
+    def check(self, file: Location, **build_options: Any) -> RecordIndex:
+        """Return the index of a file, which is compared with the records of the file.
+
+        Args:
+            file: Data file.
+            build_options: Other arguments of :meth:`RecordIndex.build`.
+
+        Raises:
+            CorruptRecordError, TruncatedFileError: If the data file is damaged.
+            StaleIndexError: If the index does not match the records.
+            ValueError: If there is no index.
+            OSError: If a file cannot be read.
+        """
+        try:
+            index = self.load(file)
+        except FileNotFoundError:
+            raise ValueError("the index does not exist") from None
+        fresh = RecordIndex.build(file, **build_options)
+        is_same_end = index.stream_end == fresh.stream_end
+        if not (is_same_end and np.array_equal(index.offsets, fresh.offsets)):
+            reason = "the index does not match the records of the data file"
+            raise StaleIndexError(reason, path=self.index_of(file).name)
+        return index

@@ -8,29 +8,28 @@ import inspect
 import os
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 import typer
+from typer import Argument, Option
 
 from .. import convert as conversions
 from .._schema.schema import Schema
+from .._storage.compression import Compression
 from .._storage.location import Location
 from ..errors import SchemaError
 from ..tools.report import OnError, Result, Watcher
 from .options import (
     DEFAULT_JOBS,
-    AllowMissingOption,
-    CompressionOption,
-    JsonOption,
-    MaxBytesOption,
-    RayOption,
-    ShardsOption,
-    calls,
+    cluster_function,
+    command,
     files_of,
     given_options,
     jobs_option,
+    option_name,
 )
-from .progress import connect_to_ray, print_result, run_job, summary_of
+from .progress import run_job
+from .results import print_result, summary_of
 from .text import printable
 
 SourceKind: TypeAlias = Literal["images", "npz", "csv", "parquet", "jsonl"]
@@ -44,6 +43,48 @@ _KINDS: dict[str, SourceKind] = {
     ".pq": "parquet",
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
+}
+
+
+_OPTIONS: dict[str, Any] = {
+    "sources": Argument(
+        metavar="SOURCE",
+        help="A folder of images, or files of one other format; with --to, TFRecord files.",
+    ),
+    "destination": Argument(
+        help="Output file, common start of the paths of several, or new folder (--to files)."
+    ),
+    "target": Option("--to", help="Output format. files: a folder with a file per record."),
+    "kind": Option("--from", help="Format of SOURCE. Default: detected from the name."),
+    "index": Option(
+        "--index/--no-index", help="Write an index FILE.tfidx beside each file.  [default: index]"
+    ),
+    "force": Option("--force", help="Replace outputs that exist. By default they are refused."),
+    "jobs": jobs_option("Number of processes, or threads for images and --to."),
+    "on_error": Option(
+        help="raise: stop at data that cannot be converted; skip: skip and report it."
+    ),
+    "label_pattern": Option(
+        help="Images: regular expression for file names, with a group for the label."
+    ),
+    "labels": Option(help="Images: CSV file with the columns name and label."),
+    "resize": Option(metavar="WxH|SHORT", help="Images: size, or length of the shorter side."),
+    "encode": Option(help="Images: format to encode them to."),
+    "quality": Option(min=1, max=100, help="Images: quality of JPEG.  [default: 90]"),
+    "shuffle": Option(metavar="SEED", help="Images: seed of a random order."),
+    "columns": Option(metavar="A,B,...", help="CSV without a header: names of the columns."),
+    "types": Option(
+        metavar="NAME=TYPE,...",
+        help="CSV, JSON lines: dtypes of some columns: int64, float32 or string.",
+    ),
+    "schema": Option(
+        metavar="FILE", help="To Parquet, WebDataset: schema, printed by 'schema --format json'."
+    ),
+    "key": Option(metavar="FEATURE", help="To WebDataset: feature with the keys of samples."),
+    "extensions": Option(metavar="FEATURE=EXT,...", help="To WebDataset: file extensions."),
+    "feature": Option(metavar="FEATURE", help="To files: feature with the content."),
+    "name_from": Option(metavar="FEATURE", help="To files: feature with the file names."),
+    "by_class": Option(metavar="FEATURE", help="To files: feature with the folders."),
 }
 
 
@@ -80,123 +121,46 @@ def _convert(
     function = getattr(conversions, f"from_{kind}")
     _check_allowed(given, function, f"--from {kind}")
     if ray is not None:
-        from .. import cluster  # noqa: PLC0415  # rarely needed
-
-        function = getattr(cluster, f"from_{kind}")
-        del given["jobs"]
-        connect_to_ray(ray)
+        function = cluster_function(f"from_{kind}", given)
     source = sources[0] if kind == "images" else sources
-    result = run_job(functools.partial(function, source, destination, **given))
+    result = run_job(functools.partial(function, source, destination, **given), ray=ray)
     if as_json:
         print_result(result, as_json=True)
     else:
         _print_code(result, destination)
 
 
-@calls(_convert)
+@command(_OPTIONS, calls=_convert)
 def convert(
-    sources: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="SOURCE",
-            help="A folder of images, or files of one other format; with --to, TFRecord files.",
-        ),
-    ],
-    destination: Annotated[
-        str,
-        typer.Argument(
-            help="Output file, common start of the paths of several, or new folder (--to files)."
-        ),
-    ],
+    sources: list[str],
+    destination: str,
     *,
-    target: Annotated[
-        Target, typer.Option("--to", help="Output format. files: a folder with a file per record.")
-    ] = "tfrecord",
-    kind: Annotated[
-        SourceKind | None,
-        typer.Option("--from", help="Format of SOURCE. Default: detected from the name."),
-    ] = None,
-    num_shards: ShardsOption = None,
-    max_bytes: MaxBytesOption = None,
-    compression: CompressionOption = None,
-    index: Annotated[
-        bool | None,
-        typer.Option(
-            "--index/--no-index",
-            help="Write an index FILE.tfidx beside each file.  [default: index]",
-        ),
-    ] = None,
-    force: Annotated[
-        bool | None,
-        typer.Option("--force", help="Replace outputs that exist. By default they are refused."),
-    ] = None,
-    jobs: Annotated[
-        int, jobs_option("Number of processes, or threads for images and --to.")
-    ] = DEFAULT_JOBS,
-    on_error: Annotated[
-        OnError,
-        typer.Option(
-            help="raise: stop at data that cannot be converted; skip: skip and report it."
-        ),
-    ] = "raise",
-    ray: RayOption = None,
-    allow_missing: AllowMissingOption = False,
-    as_json: JsonOption = False,
-    label_pattern: Annotated[
-        str | None,
-        typer.Option(help="Images: regular expression for file names, with a group for the label."),
-    ] = None,
-    labels: Annotated[
-        str | None, typer.Option(help="Images: CSV file with the columns name and label.")
-    ] = None,
-    resize: Annotated[
-        str | None,
-        typer.Option(metavar="WxH|SHORT", help="Images: size, or length of the shorter side."),
-    ] = None,
-    encode: Annotated[
-        Literal["jpeg", "png"] | None, typer.Option(help="Images: format to encode them to.")
-    ] = None,
-    quality: Annotated[
-        int | None, typer.Option(min=1, max=100, help="Images: quality of JPEG.  [default: 90]")
-    ] = None,
-    shuffle: Annotated[
-        int | None, typer.Option(metavar="SEED", help="Images: seed of a random order.")
-    ] = None,
-    columns: Annotated[
-        str | None,
-        typer.Option(metavar="A,B,...", help="CSV without a header: names of the columns."),
-    ] = None,
-    types: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME=TYPE,...",
-            help="CSV, JSON lines: dtypes of some columns: int64, float32 or string.",
-        ),
-    ] = None,
-    schema: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE",
-            help="To Parquet, WebDataset: schema, printed by 'schema --format json'.",
-        ),
-    ] = None,
-    key: Annotated[
-        str | None,
-        typer.Option(metavar="FEATURE", help="To WebDataset: feature with the keys of samples."),
-    ] = None,
-    extensions: Annotated[
-        list[str] | None,
-        typer.Option(metavar="FEATURE=EXT,...", help="To WebDataset: file extensions."),
-    ] = None,
-    feature: Annotated[
-        str | None, typer.Option(metavar="FEATURE", help="To files: feature with the content.")
-    ] = None,
-    name_from: Annotated[
-        str | None, typer.Option(metavar="FEATURE", help="To files: feature with the file names.")
-    ] = None,
-    by_class: Annotated[
-        str | None, typer.Option(metavar="FEATURE", help="To files: feature with the folders.")
-    ] = None,
+    target: Target = "tfrecord",
+    kind: SourceKind | None = None,
+    num_shards: int | None = None,
+    max_bytes: str | None = None,
+    compression: Compression | None = None,
+    index: bool | None = None,
+    force: bool | None = None,
+    jobs: int = DEFAULT_JOBS,
+    on_error: OnError = "raise",
+    ray: str | None = None,
+    allow_missing: bool = False,
+    as_json: bool = False,
+    label_pattern: str | None = None,
+    labels: str | None = None,
+    resize: str | None = None,
+    encode: Literal["jpeg", "png"] | None = None,
+    quality: int | None = None,
+    shuffle: int | None = None,
+    columns: str | None = None,
+    types: list[str] | None = None,
+    schema: str | None = None,
+    key: str | None = None,
+    extensions: list[str] | None = None,
+    feature: str | None = None,
+    name_from: str | None = None,
+    by_class: str | None = None,
 ) -> None:
     """Convert images, .npz, CSV, Parquet or JSON lines to TFRecord, or TFRecord to others (--to).
 
@@ -230,8 +194,7 @@ def _check_allowed(given: Iterable[str], function: Callable[..., Result], choice
         allowed |= set(conversions.Options.__annotations__)
     for name in given:
         if name not in allowed:
-            option = f"--{name.replace('_', '-')}"
-            raise typer.BadParameter(f"{option} cannot be used with {choice}")
+            raise typer.BadParameter(f"{option_name(name)} cannot be used with {choice}")
 
 
 def _export(

@@ -2,36 +2,32 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Annotated, NamedTuple
+from typing import NamedTuple
 
-import numpy as np
 import typer
+from typer import Option
 
 from .._records.formats import Progress
-from .._records.index import RecordIndex
 from .._records.index_places import IndexFormat, IndexPlaces
 from .._records.manifest import ManifestEntry, by_folder, entry_of, update_manifest
-from .._storage.compression import detect_compression
-from .._storage.local import head_of
 from .._storage.location import Location
 from ..checks import counted
 from ..errors import StaleIndexError
 from .options import (
     DEFAULT_JOBS,
-    AllowMissingOption,
-    JsonLinesOption,
-    Paths,
-    RayOption,
+    JSON_LINES,
+    cluster_function,
+    command,
     files_of,
-    interruptible,
     parse_size,
     usage_errors,
 )
-from .progress import FileOutcome, Meter, for_each_file
-from .text import error_line, printable
+from .progress import FileOutcome, Meter, for_each_file, print_error, run_job
+from .text import printable
 
 # Objects wait for their answers most of the time.
 _REMOTE_JOBS = 16
@@ -43,69 +39,55 @@ class _Indexed(NamedTuple):
     entry: ManifestEntry | None = None
 
 
-@interruptible
-def make_indexes(
-    paths: Paths,
-    index_format: Annotated[
-        IndexFormat,
-        typer.Option(
+@command(
+    {
+        "index_format": Option(
             "--format", help="tfidx writes FILE.tfidx; text writes FILE.idx, for DALI and tfrecord."
         ),
-    ] = "tfidx",
-    *,
-    jobs: Annotated[
-        int | None,
-        typer.Option(
+        "jobs": Option(
             "--jobs",
             "-j",
             min=1,
             help="Number of files processed at the same time.",
             show_default=f"number of CPUs, at most 8; {_REMOTE_JOBS} for URLs",
         ),
-    ] = None,
-    upload: Annotated[
-        bool,
-        typer.Option(
-            "--upload", help="Write the indexes of URLs beside the objects, and a manifest of them."
+        "upload": Option(
+            help="Write the indexes of URLs beside the objects, and a manifest of them."
         ),
-    ] = False,
-    output_dir: Annotated[
-        str | None,
-        typer.Option(
-            "--output-dir",
-            metavar="DIR",
-            help="Write the indexes to this directory or URL instead.",
+        "output_dir": Option(
+            metavar="DIR", help="Write the indexes to this directory or URL instead."
         ),
-    ] = None,
-    force: Annotated[
-        bool,
-        typer.Option(
-            "--force", help="Build indexes again that are up to date, and replace other FILE.idx."
+        "force": Option(
+            help="Build indexes again that are up to date, and replace other FILE.idx."
         ),
-    ] = False,
-    check: Annotated[
-        bool,
-        typer.Option("--check", help="Build nothing; report indexes that are missing or stale."),
-    ] = False,
-    seek_points: Annotated[
-        str | None,
-        typer.Option(
+        "check": Option(help="Build nothing; report indexes that are missing or stale."),
+        "seek_points": Option(
             metavar="SIZE",
             help="Decompressed bytes between two seek points of a new index of a compressed file, "
             "such as 1MB. By default about 4 MiB, so that they take less than 1 % of the file.",
         ),
-    ] = None,
-    max_index_size: Annotated[
-        str | None,
-        typer.Option(
+        "max_index_size": Option(
             metavar="SIZE",
             help="Most bytes of an index, such as 1GB. By default 64 MiB, or 64 times the size of "
             "the file if that is more.",
         ),
-    ] = None,
-    ray: RayOption = None,
-    allow_missing: AllowMissingOption = False,
-    as_json: JsonLinesOption = False,
+        "as_json": JSON_LINES,
+    }
+)
+def make_indexes(
+    paths: list[str],
+    index_format: IndexFormat = "tfidx",
+    *,
+    jobs: int | None = None,
+    upload: bool = False,
+    output_dir: str | None = None,
+    force: bool = False,
+    check: bool = False,
+    seek_points: str | None = None,
+    max_index_size: str | None = None,
+    ray: str | None = None,
+    allow_missing: bool = False,
+    as_json: bool = False,
 ) -> None:
     """Write an index beside each TFRecord file, unless there is one that is up to date.
 
@@ -115,41 +97,63 @@ def make_indexes(
     Objects of a store are read once, many at the same time. --upload also writes a manifest of each
     folder: with it, a dataset opens thousands of objects by a listing and one request.
 
-    A line of --json has the members file, state, records, file_bytes and seconds. The state is
-    indexed, "up to date", "index matches" or failed, with an error.
+    With --ray, indexes are written beside the files. --check, --format text, --output-dir and
+    --max-index-size cannot be used with it.
+
+    A line of --json has the members file, state, records, file_bytes and seconds (null with --ray).
+    The state is indexed, "up to date", "index matches" or failed, with an error.
     """
     if check and force:
         raise typer.BadParameter("--check cannot be used with --force: it builds nothing")
-    files = files_of(paths, allow_missing=allow_missing)
     with usage_errors():
         span_bytes = None if seek_points is None else parse_size(seek_points)
         max_bytes = None if max_index_size is None else parse_size(max_index_size)
-        # Processes in other working directories need an absolute path.
-        folder = None if output_dir is None else Location.of(output_dir).absolute()
-        places = IndexPlaces(index_format, folder)
+        places = IndexPlaces(index_format, None if output_dir is None else Location.of(output_dir))
+    options = {
+        "check": check,
+        "max_index_size": max_bytes,
+        "format": index_format != "tfidx",
+        "output_dir": output_dir,
+        "force": force,
+        "seek_point_bytes": span_bytes,
+    }
+    given = {name: value for name, value in options.items() if value}
+    on_cluster = None if ray is None else cluster_function("index", given)
+    files = files_of(paths, allow_missing=allow_missing)
+    with usage_errors():
         _check_places(places, files, upload=upload, writes=not check)
+    meter = Meter()
     states: Counter[str] = Counter()
     entries: dict[Location, ManifestEntry] = {}
 
     def work(file: Location, progress: Progress) -> _Indexed:
         if check:
-            return _check(file, places, max_bytes, progress)
-        return _make(
-            file, places, progress, force=force, span_bytes=span_bytes, max_bytes=max_bytes
+            index = places.check(file, progress=progress, max_index_bytes=max_bytes)
+            return _Indexed("index matches", len(index))
+        state, index = places.update(
+            file,
+            force=force,
+            seek_point_bytes=span_bytes,
+            max_index_bytes=max_bytes,
+            progress=progress,
         )
+        return _Indexed(state, len(index), entry_of(index) if index_format == "tfidx" else None)
 
-    def done(meter: Meter, outcome: FileOutcome[_Indexed]) -> None:
-        if outcome.error is not None:
-            meter.error(outcome.path, outcome.error)
-        indexed = outcome.value
-        states[indexed.state if indexed else "failed"] += 1
-        if indexed and indexed.entry:
-            entries[outcome.file] = indexed.entry
-        _show(meter, outcome, as_json=as_json)
+    def done(outcome: FileOutcome[_Indexed]) -> None:
+        states[outcome.value.state if outcome.value else "failed"] += 1
+        if outcome.value and outcome.value.entry:
+            entries[outcome.file] = outcome.value.entry
+        _show(outcome, as_json=as_json, is_short=meter.has_bar)
 
-    has_objects = any(file.local_path is None for file in files)
-    at_once = jobs or (_REMOTE_JOBS if has_objects else DEFAULT_JOBS)
-    meter = for_each_file(files, at_once, work, done, ray=ray)
+    if on_cluster is None:
+        has_objects = any(file.local_path is None for file in files)
+        at_once = jobs or (_REMOTE_JOBS if has_objects else DEFAULT_JOBS)
+        for_each_file(files, at_once, work, done, meter)
+    else:
+        job = functools.partial(on_cluster, files, on_error="skip", **given)
+        for file, found in zip(files, run_job(job, meter, ray=ray), strict=True):
+            value = None if found.error else _Indexed(found.state, found.records)
+            done(FileOutcome(file.absolute(), found.file_bytes, None, value, found.error))
     has_manifests = _write_manifests(places, entries, is_silent=as_json)
     if meter.has_bar and not as_json:
         totals = ", ".join(f"{count:,} {state}" for state, count in states.items())
@@ -198,49 +202,16 @@ def _check_places(
         os.makedirs(folder, exist_ok=True)
 
 
-def _show(meter: Meter, outcome: FileOutcome[_Indexed], *, as_json: bool) -> None:
+def _show(outcome: FileOutcome[_Indexed], *, as_json: bool, is_short: bool) -> None:
     """Print the line of a file."""
     indexed = outcome.value
     if as_json:
         found = {"state": indexed.state, "records": indexed.records} if indexed else None
-        meter.line(outcome.as_json(found or {"state": "failed"}))
-    elif indexed and not meter.has_bar:
-        records = counted(indexed.records, "record")
-        size = counted(outcome.file_bytes, "byte")
-        meter.line(f"{outcome.path}: {indexed.state}, {records}, {size}, {outcome.seconds:.3f} s")
-
-
-def _make(
-    file: Location,
-    places: IndexPlaces,
-    progress: Progress,
-    *,
-    force: bool,
-    span_bytes: int | None,
-    max_bytes: int | None,
-) -> _Indexed:
-    if places.index_format == "text":
-        _refuse_compressed(file)
-    state, index = places.update(
-        file, force=force, seek_point_bytes=span_bytes, max_index_bytes=max_bytes, progress=progress
-    )
-    return _Indexed(state, len(index), None if places.index_format == "text" else entry_of(index))
-
-
-def _check(
-    file: Location, places: IndexPlaces, max_bytes: int | None, progress: Progress
-) -> _Indexed:
-    try:
-        index = places.load(file)
-    except FileNotFoundError:
-        raise ValueError("the index does not exist") from None
-    fresh = RecordIndex.build(file, progress=progress, max_index_bytes=max_bytes)
-    same_end = index.stream_end == fresh.stream_end
-    if not (same_end and np.array_equal(index.offsets, fresh.offsets)):
-        raise StaleIndexError(
-            "the index does not match the records of the data file", path=places.index_of(file).name
-        )
-    return _Indexed("index matches", len(index))
+        typer.echo(outcome.as_json(found or {"state": "failed"}))
+    elif indexed and not is_short:
+        sizes = f"{counted(indexed.records, 'record')}, {counted(outcome.file_bytes, 'byte')}"
+        duration = "" if outcome.seconds is None else f", {outcome.seconds:.3f} s"
+        typer.echo(printable(f"{outcome.path}: {indexed.state}, {sizes}{duration}"))
 
 
 def _write_manifests(
@@ -252,19 +223,10 @@ def _write_manifests(
         try:
             written = update_manifest(folder, found)
         except (OSError, StaleIndexError, ValueError) as error:
-            typer.echo(error_line(folder.name, error), err=True)
+            print_error(folder.name, error)
             is_done = False
             continue
         if not is_silent:
             records = counted(sum(entry.facts.records for entry in found.values()), "record")
             typer.echo(printable(f"{written}: {counted(len(found), 'object')}, {records}"))
     return is_done
-
-
-def _refuse_compressed(file: Location) -> None:
-    compression = detect_compression(head_of(file.open()))
-    if compression is not None:
-        raise ValueError(
-            f"a text index of a {compression} file is not possible: its readers do not decompress; "
-            "use --format tfidx"
-        )

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Annotated, Any, ParamSpec, TypeAlias
+from typing import Annotated, Any, ParamSpec
 
 import typer
+from typer import Argument, Option
 
-from .._storage.compression import Compression
 from .._storage.location import Location
 from .._storage.paths import expand_paths, expand_sets
 from ..errors import TorchRecIOError
-from ..tools.report import OnError
 from .interrupt import MESSAGE, STATUS, raised_at_interrupt
 from .text import printable
 
@@ -23,68 +23,81 @@ P = ParamSpec("P")
 
 DEFAULT_JOBS = min(8, os.cpu_count() or 1)
 
-
-def jobs_option(text: str) -> Any:
-    """Return the option ``--jobs`` with a help text. Its default is :data:`DEFAULT_JOBS`."""
-    default = "number of CPUs, at most 8"
-    return typer.Option("--jobs", "-j", min=1, help=text, show_default=default)
-
-
-Paths: TypeAlias = Annotated[
-    list[str], typer.Argument(metavar="PATH", help="Files, glob patterns, directories or URLs.")
-]
-AllowMissingOption: TypeAlias = Annotated[
-    bool,
-    typer.Option(
-        "--allow-missing", help="Read the files that exist, even if shards of their set do not."
-    ),
-]
-FileJobs: TypeAlias = Annotated[int, jobs_option("Number of files processed at the same time.")]
-CompressionOption: TypeAlias = Annotated[
-    Compression | None, typer.Option("--compression", help="Compress the output files.")
-]
-IndexOption: TypeAlias = Annotated[
-    bool, typer.Option("--index/--no-index", help="Write an index FILE.tfidx beside each file.")
-]
-ForceOption: TypeAlias = Annotated[
-    bool, typer.Option("--force", help="Replace outputs that exist. By default they are refused.")
-]
-JsonOption: TypeAlias = Annotated[
-    bool, typer.Option("--json", help="Print the result as a JSON object.")
-]
-JsonLinesOption: TypeAlias = Annotated[
-    bool, typer.Option("--json", help="Print a JSON object for each file, one a line.")
-]
-OnErrorOption: TypeAlias = Annotated[
-    OnError,
-    typer.Option("--on-error", help="raise: stop at a damaged record; skip: skip and report it."),
-]
-ShardsOption: TypeAlias = Annotated[
-    int | None, typer.Option("--num-shards", min=1, help="Number of output files.")
-]
-MaxBytesOption: TypeAlias = Annotated[
-    str | None,
-    typer.Option("--max-bytes", help="Largest size of an output file: 100MB, 1GiB."),
-]
-RayOption: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        "--ray",
+# The options and arguments that several commands have, by parameter.
+_SHARED: dict[str, Any] = {
+    "paths": Argument(metavar="PATH", help="Files, glob patterns, directories or URLs."),
+    "num_shards": Option(min=1, help="Number of output files."),
+    "max_bytes": Option(help="Largest size of an output file: 100MB, 1GiB."),
+    "compression": Option(help="Compress the output files."),
+    "index": Option(help="Write an index FILE.tfidx beside each file."),
+    "force": Option(help="Replace outputs that exist. By default they are refused."),
+    "on_error": Option(help="raise: stop at a damaged record; skip: skip and report it."),
+    "allow_missing": Option(help="Read the files that exist, even if shards of their set do not."),
+    "ray": Option(
         metavar="[ADDRESS]",
         help="Do the work on a Ray cluster: its address, auto or nothing for the cluster of this "
         "machine, or local to start one here.",
     ),
-]
+    "as_json": Option("--json", help="Print the result as a JSON object."),
+}
+JSON_LINES: Any = Option("--json", help="Print a JSON object for each file, one a line.")
 
 
-def interruptible(command: Callable[P, None]) -> Callable[P, None]:
-    """Make Ctrl-C end a command with status 130 and no traceback."""
+def jobs_option(text: str = "Number of threads.") -> Any:
+    """Return the option ``--jobs`` with a help text. Its default is :data:`DEFAULT_JOBS`."""
+    default = "number of CPUs, at most 8"
+    return Option("--jobs", "-j", min=1, help=text, show_default=default)
 
-    @functools.wraps(command)
+
+FILE_JOBS: Any = jobs_option("Number of files processed at the same time.")
+
+
+def command(
+    own: Mapping[str, Any],
+    *,
+    signature: inspect.Signature | None = None,
+    calls: Callable[..., None] | None = None,
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Make a command of a function: an option for each parameter, and the docstring as help.
+
+    Args:
+        own: The options and arguments that other commands do not have, by parameter.
+        signature: Names, types and defaults of the parameters, if they are not the function's own.
+        calls: Function that the command calls with all options, if it is another one.
+    """
+    known = {**_SHARED, **own}
+
+    def decorate(function: Callable[..., None]) -> Callable[..., None]:
+        found = signature or inspect.signature(function, eval_str=True)
+        made: Any = functools.wraps(function)(_interruptible(calls or function))
+        made.__signature__ = found.replace(
+            parameters=[
+                each.replace(annotation=Annotated[each.annotation, _with_flag(each, known)])
+                for each in found.parameters.values()
+            ]
+        )
+        # Typer prefers these annotations to those of the signature.
+        made.__annotations__ = {}
+        return made  # type: ignore[no-any-return]
+
+    return decorate
+
+
+def _with_flag(parameter: inspect.Parameter, known: Mapping[str, Any]) -> Any:
+    """Return the option of a parameter. One that is False by default has no ``--no-`` form."""
+    option = known[parameter.name]
+    if parameter.default is False and option.default is ...:  # it would be the first flag
+        option.param_decls = (option_name(parameter.name),)
+    return option
+
+
+def _interruptible(function: Callable[P, None]) -> Callable[P, None]:
+    """Make Ctrl-C end a function with status 130 and no traceback."""
+
     def wrapper(*args: P.args, **kwargs: P.kwargs) -> None:
         try:
             with raised_at_interrupt():
-                command(*args, **kwargs)
+                function(*args, **kwargs)
         except KeyboardInterrupt:
             typer.echo(MESSAGE, err=True)
             raise typer.Exit(STATUS) from None
@@ -92,9 +105,31 @@ def interruptible(command: Callable[P, None]) -> Callable[P, None]:
     return wrapper
 
 
-def calls(function: Callable[..., None]) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Make a command call a function with the values of its options."""
-    return lambda command: interruptible(functools.wraps(command)(functools.partial(function)))
+def option_name(parameter: str) -> str:
+    """Return the option for a parameter of a function: ``--num-shards`` for ``num_shards``."""
+    return f"--{parameter.replace('_', '-')}"
+
+
+def cluster_function(name: str, options: dict[str, Any]) -> Callable[..., Any]:
+    """Return a function of ``tio.cluster``, which must take the options that were given.
+
+    The number of jobs is removed from them: the cluster determines it.
+    """
+    from .. import cluster  # noqa: PLC0415  # rarely needed
+
+    function: Callable[..., Any] = getattr(cluster, name)
+    options.pop("jobs", None)
+    parameters = inspect.signature(function).parameters
+    for option in options:
+        if option not in parameters and "options" not in parameters:
+            raise typer.BadParameter(f"{option_name(option)} cannot be used with --ray")
+    for option, parameter in parameters.items():
+        is_required = (
+            parameter.default is parameter.empty and parameter.kind is parameter.KEYWORD_ONLY
+        )
+        if is_required and option not in options:
+            raise typer.BadParameter(f"--ray needs {option_name(option)}")
+    return function
 
 
 @contextmanager
@@ -208,11 +243,18 @@ def _parse_pairs(texts: Iterable[str]) -> dict[str, str]:
     return pairs
 
 
+def _parse_compression(text: str) -> str | None:
+    return None if text == "none" else text
+
+
 _PARSERS: dict[str, Callable[[Any], Any]] = {
     "columns": lambda text: text.split(","),
+    "compression": _parse_compression,
     "extensions": _parse_pairs,
     "fractions": _parse_fractions,
+    "input_compression": _parse_compression,
     "max_bytes": parse_size,
+    "max_record_bytes": parse_size,
     "names": lambda text: text.split(","),
     "resize": _parse_image_size,
     "types": _parse_pairs,
