@@ -7,7 +7,7 @@ import time
 
 import typer
 from rich.filesize import decimal
-from typer import Argument, Option
+from typer import Argument
 
 from .._storage.cache.folder import CacheFolder, CacheSummary
 from ..checks import counted
@@ -15,18 +15,18 @@ from .options import command
 from .text import error_line, printable, to_json
 
 
-@command(
-    {
-        "directory": Argument(metavar="DIR", help="Directory of a BlockCache."),
-        "clear": Option(help="Remove all blocks that no process is writing."),
-    }
-)
+@command(directory=Argument(metavar="DIR"))
 def show_cache(directory: str, clear: bool = False, *, as_json: bool = False) -> None:
     """Show or clear a cache of remote objects, the cache= of datasets.
 
     Sizes are as the file system counts them. The bound is the one of the process that used the
     cache last. Programs may use the cache meanwhile. The exit status is 2 if the directory has no
     cache, or cannot be read or cleared.
+
+    Options:
+        directory: Directory of a BlockCache.
+        clear: Remove all blocks that no process is writing.
+        as_json: Print the result as a JSON object.
     """
     cache = CacheFolder(os.path.abspath(directory), 0)
     removed: dict[str, int] = {}

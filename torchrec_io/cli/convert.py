@@ -25,9 +25,9 @@ from .options import (
     command,
     files_of,
     given_options,
-    jobs_option,
     option_name,
 )
+from .parsers import parse_image_size, parse_list, parse_pairs
 from .progress import run_job
 from .results import print_result, summary_of
 from .text import printable
@@ -46,48 +46,6 @@ _KINDS: dict[str, SourceKind] = {
 }
 
 
-_OPTIONS: dict[str, Any] = {
-    "sources": Argument(
-        metavar="SOURCE",
-        help="A folder of images, or files of one other format; with --to, TFRecord files.",
-    ),
-    "destination": Argument(
-        help="Output file, common start of the paths of several, or new folder (--to files)."
-    ),
-    "target": Option("--to", help="Output format. files: a folder with a file per record."),
-    "kind": Option("--from", help="Format of SOURCE. Default: detected from the name."),
-    "index": Option(
-        "--index/--no-index", help="Write an index FILE.tfidx beside each file.  [default: index]"
-    ),
-    "force": Option("--force", help="Replace outputs that exist. By default they are refused."),
-    "jobs": jobs_option("Number of processes, or threads for images and --to."),
-    "on_error": Option(
-        help="raise: stop at data that cannot be converted; skip: skip and report it."
-    ),
-    "label_pattern": Option(
-        help="Images: regular expression for file names, with a group for the label."
-    ),
-    "labels": Option(help="Images: CSV file with the columns name and label."),
-    "resize": Option(metavar="WxH|SHORT", help="Images: size, or length of the shorter side."),
-    "encode": Option(help="Images: format to encode them to."),
-    "quality": Option(min=1, max=100, help="Images: quality of JPEG.  [default: 90]"),
-    "shuffle": Option(metavar="SEED", help="Images: seed of a random order."),
-    "columns": Option(metavar="A,B,...", help="CSV without a header: names of the columns."),
-    "types": Option(
-        metavar="NAME=TYPE,...",
-        help="CSV, JSON lines: dtypes of some columns: int64, float32 or string.",
-    ),
-    "schema": Option(
-        metavar="FILE", help="To Parquet, WebDataset: schema, printed by 'schema --format json'."
-    ),
-    "key": Option(metavar="FEATURE", help="To WebDataset: feature with the keys of samples."),
-    "extensions": Option(metavar="FEATURE=EXT,...", help="To WebDataset: file extensions."),
-    "feature": Option(metavar="FEATURE", help="To files: feature with the content."),
-    "name_from": Option(metavar="FEATURE", help="To files: feature with the file names."),
-    "by_class": Option(metavar="FEATURE", help="To files: feature with the folders."),
-}
-
-
 def _convert(
     sources: list[str],
     destination: str,
@@ -100,6 +58,8 @@ def _convert(
     **options: Any,
 ) -> None:
     given = given_options(options)
+    for name in {"types", "extensions"} & set(given):
+        given[name] = parse_pairs(given[name])
     if target != "tfrecord":
         if ray is not None:
             raise typer.BadParameter("--ray cannot be used with --to: Ray Data writes such formats")
@@ -130,7 +90,26 @@ def _convert(
         _print_code(result, destination)
 
 
-@command(_OPTIONS, calls=_convert)
+@command(
+    calls=_convert,
+    sources=Argument(metavar="SOURCE"),
+    destination=Argument(),
+    target=Option("--to"),
+    kind=Option("--from"),
+    index=Option("--index/--no-index"),
+    force=Option("--force"),
+    resize=Option(metavar="WxH|SHORT", parser=parse_image_size),
+    quality=Option(min=1, max=100),
+    shuffle=Option(metavar="SEED"),
+    columns=Option(metavar="A,B,...", parser=parse_list),
+    types=Option(metavar="NAME=TYPE,..."),
+    schema=Option(metavar="FILE"),
+    key=Option(metavar="FEATURE"),
+    extensions=Option(metavar="FEATURE=EXT,..."),
+    feature=Option(metavar="FEATURE"),
+    name_from=Option(metavar="FEATURE"),
+    by_class=Option(metavar="FEATURE"),
+)
 def convert(
     sources: list[str],
     destination: str,
@@ -138,7 +117,7 @@ def convert(
     target: Target = "tfrecord",
     kind: SourceKind | None = None,
     num_shards: int | None = None,
-    max_bytes: str | None = None,
+    max_bytes: int | None = None,
     compression: Compression | None = None,
     index: bool | None = None,
     force: bool | None = None,
@@ -149,11 +128,11 @@ def convert(
     as_json: bool = False,
     label_pattern: str | None = None,
     labels: str | None = None,
-    resize: str | None = None,
+    resize: Any = None,
     encode: Literal["jpeg", "png"] | None = None,
     quality: int | None = None,
     shuffle: int | None = None,
-    columns: str | None = None,
+    columns: Any = None,
     types: list[str] | None = None,
     schema: str | None = None,
     key: str | None = None,
@@ -166,6 +145,34 @@ def convert(
 
     A conversion to TFRecord prints Python code that reads the output to stdout, and a summary to
     stderr. If something cannot be converted, nothing is written and the exit status is 1.
+
+    Options:
+        sources: A folder of images, or files of one other format; with --to, TFRecord files.
+        destination: Output file, common start of the paths of several, or new folder (--to files).
+        target: Output format. files: a folder with a file per record.
+        kind: Format of SOURCE. Default: detected from the name.
+        num_shards: Number of output files.
+        max_bytes: Largest size of an output file: 100MB, 1GiB.
+        compression: Compress the output files.
+        index: Write an index FILE.tfidx beside each file.  [default: index]
+        force: Replace outputs that exist. By default they are refused.
+        jobs: Number of processes, or threads for images and --to.
+        on_error: raise: stop at data that cannot be converted; skip: skip and report it.
+        label_pattern: Images: regular expression for file names, with a group for the label.
+        labels: Images: CSV file with the columns name and label.
+        resize: Images: size, or length of the shorter side.
+        encode: Images: format to encode them to.
+        quality: Images: quality of JPEG.  [default: 90]
+        shuffle: Images: seed of a random order.
+        columns: CSV without a header: names of the columns.
+        types: CSV, JSON lines: dtypes of some columns: int64, float32 or string.
+        schema: To Parquet, WebDataset: schema, printed by 'schema --format json'.
+        key: To WebDataset: feature with the keys of samples.
+        extensions: To WebDataset: file extensions.
+        feature: To files: feature with the content.
+        name_from: To files: feature with the file names.
+        by_class: To files: feature with the folders.
+        as_json: Print the result as a JSON object.
     """
 
 

@@ -23,7 +23,8 @@ from ..checks import counted
 from ..errors import TorchRecIOError
 from .head_json import record_json
 from .head_table import Column, TableLayout
-from .options import command, files_of, parse_range, usage_errors
+from .options import command, files_of
+from .parsers import parse_range
 from .progress import print_error
 from .text import bytes_text, console_of, printable
 
@@ -49,24 +50,18 @@ class _Record(NamedTuple):
 
 
 @command(
-    {
-        "records": Option(
-            "--records",
-            "-n",
-            metavar="N|START:STOP",
-            help="Show the first N records, or those from START to before STOP.",
-            show_default=f"as many as fit, at most {_DEFAULT_RECORDS}",
-        ),
-        "file": Option(min=0, help="Number of the file to show, from 0."),
-        "all_features": Option(
-            help="Show also features that the screen cuts off, and more than 1,000 features."
-        ),
-        "as_json": Option("--json", help="Print a JSON object with all values for each record."),
-    }
+    records=Option(
+        "--records",
+        "-n",
+        metavar="N|START:STOP",
+        parser=parse_range,
+        show_default=f"as many as fit, at most {_DEFAULT_RECORDS}",
+    ),
+    file=Option(min=0),
 )
 def show_head(
     paths: list[str],
-    records: str | None = None,
+    records: Any = None,
     file: int = 0,
     *,
     all_features: bool = False,
@@ -80,9 +75,14 @@ def show_head(
 
     A line of --json has the members file, record, offset, bytes and kind, and the fields of the
     record with their types. Bytes that are not UTF-8 are objects with a member base64.
+
+    Options:
+        records: Show the first N records, or those from START to before STOP.
+        file: Number of the file to show, from 0.
+        all_features: Show also features that the screen cuts off, and more than 1,000 features.
+        as_json: Print a JSON object with all values for each record.
     """
-    with usage_errors():
-        start, stop = parse_range("--records", records or str(_DEFAULT_RECORDS))
+    start, stop = records or (0, _DEFAULT_RECORDS)
     files = files_of(paths, allow_missing=True)
     if file >= len(files):
         raise typer.BadParameter(f"--file must be less than {len(files)}, the number of files")

@@ -19,13 +19,12 @@ from ..checks import counted
 from ..errors import StaleIndexError
 from .options import (
     DEFAULT_JOBS,
-    JSON_LINES,
     cluster_function,
     command,
     files_of,
-    parse_size,
     usage_errors,
 )
+from .parsers import parse_size
 from .progress import FileOutcome, Meter, for_each_file, print_error, run_job
 from .text import printable
 
@@ -40,39 +39,16 @@ class _Indexed(NamedTuple):
 
 
 @command(
-    {
-        "index_format": Option(
-            "--format", help="tfidx writes FILE.tfidx; text writes FILE.idx, for DALI and tfrecord."
-        ),
-        "jobs": Option(
-            "--jobs",
-            "-j",
-            min=1,
-            help="Number of files processed at the same time.",
-            show_default=f"number of CPUs, at most 8; {_REMOTE_JOBS} for URLs",
-        ),
-        "upload": Option(
-            help="Write the indexes of URLs beside the objects, and a manifest of them."
-        ),
-        "output_dir": Option(
-            metavar="DIR", help="Write the indexes to this directory or URL instead."
-        ),
-        "force": Option(
-            help="Build indexes again that are up to date, and replace other FILE.idx."
-        ),
-        "check": Option(help="Build nothing; report indexes that are missing or stale."),
-        "seek_points": Option(
-            metavar="SIZE",
-            help="Decompressed bytes between two seek points of a new index of a compressed file, "
-            "such as 1MB. By default about 4 MiB, so that they take less than 1 % of the file.",
-        ),
-        "max_index_size": Option(
-            metavar="SIZE",
-            help="Most bytes of an index, such as 1GB. By default 64 MiB, or 64 times the size of "
-            "the file if that is more.",
-        ),
-        "as_json": JSON_LINES,
-    }
+    index_format=Option("--format"),
+    jobs=Option(
+        "--jobs",
+        "-j",
+        min=1,
+        show_default=f"number of CPUs, at most 8; {_REMOTE_JOBS} for URLs",
+    ),
+    output_dir=Option(metavar="DIR"),
+    seek_points=Option(metavar="SIZE", parser=parse_size),
+    max_index_size=Option(metavar="SIZE", parser=parse_size),
 )
 def make_indexes(
     paths: list[str],
@@ -83,8 +59,8 @@ def make_indexes(
     output_dir: str | None = None,
     force: bool = False,
     check: bool = False,
-    seek_points: str | None = None,
-    max_index_size: str | None = None,
+    seek_points: int | None = None,
+    max_index_size: int | None = None,
     ray: str | None = None,
     allow_missing: bool = False,
     as_json: bool = False,
@@ -102,20 +78,31 @@ def make_indexes(
 
     A line of --json has the members file, state, records, file_bytes and seconds (null with --ray).
     The state is indexed, "up to date", "index matches" or failed, with an error.
+
+    Options:
+        index_format: tfidx writes FILE.tfidx; text writes FILE.idx, for DALI and tfrecord.
+        jobs: Number of files processed at the same time.
+        upload: Write the indexes of URLs beside the objects, and a manifest of them.
+        output_dir: Write the indexes to this directory or URL instead.
+        force: Build indexes again that are up to date, and replace other FILE.idx.
+        check: Build nothing; report indexes that are missing or stale.
+        seek_points: Decompressed bytes between two seek points of a new index of a compressed
+            file, such as 1MB. By default about 4 MiB, so that they take less than 1 % of the file.
+        max_index_size: Most bytes of an index, such as 1GB. By default 64 MiB, or 64 times the
+            size of the file if that is more.
+        as_json: Print a JSON object for each file, one a line.
     """
     if check and force:
         raise typer.BadParameter("--check cannot be used with --force: it builds nothing")
     with usage_errors():
-        span_bytes = None if seek_points is None else parse_size(seek_points)
-        max_bytes = None if max_index_size is None else parse_size(max_index_size)
         places = IndexPlaces(index_format, None if output_dir is None else Location.of(output_dir))
     options = {
         "check": check,
-        "max_index_size": max_bytes,
+        "max_index_size": max_index_size,
         "format": index_format != "tfidx",
         "output_dir": output_dir,
         "force": force,
-        "seek_point_bytes": span_bytes,
+        "seek_point_bytes": seek_points,
     }
     given = {name: value for name, value in options.items() if value}
     on_cluster = None if ray is None else cluster_function("index", given)
@@ -128,13 +115,13 @@ def make_indexes(
 
     def work(file: Location, progress: Progress) -> _Indexed:
         if check:
-            index = places.check(file, progress=progress, max_index_bytes=max_bytes)
+            index = places.check(file, progress=progress, max_index_bytes=max_index_size)
             return _Indexed("index matches", len(index))
         state, index = places.update(
             file,
             force=force,
-            seek_point_bytes=span_bytes,
-            max_index_bytes=max_bytes,
+            seek_point_bytes=seek_points,
+            max_index_bytes=max_index_size,
             progress=progress,
         )
         return _Indexed(state, len(index), entry_of(index) if index_format == "tfidx" else None)

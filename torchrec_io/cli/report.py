@@ -9,7 +9,7 @@ from typer import Option
 
 from .._storage.location import Location
 from ..checks import counted
-from .options import DEFAULT_JOBS, command, jobs_option, sets_of
+from .options import DEFAULT_JOBS, command, sets_of
 from .progress import run_job
 from .text import printable
 
@@ -19,18 +19,10 @@ if TYPE_CHECKING:
 
 
 @command(
-    {
-        "output": Option("--output", "-o", metavar="FILE", help="Page to write: an HTML file."),
-        "max_records": Option(min=1, help="Number of records whose values are read."),
-        "all_records": Option("--all", help="Read the values of all records."),
-        "duplicates": Option(help="Find records with the same content; reads all records."),
-        "label": Option(
-            metavar="FEATURE", help="Feature that is the label.  [default: by its name]"
-        ),
-        "force": Option(help="Replace FILE if it exists."),
-        "as_json": Option("--json", help="Print the report in JSON."),
-        "jobs": jobs_option(),
-    }
+    output=Option("--output", "-o", metavar="FILE"),
+    max_records=Option(min=1),
+    all_records=Option("--all"),
+    label=Option(metavar="FEATURE"),
 )
 def write_report(
     paths: list[str],
@@ -51,6 +43,16 @@ def write_report(
     order, damage, a schema and a training loop. Values are read from a sample of the records, or
     from all of them with --all. If a directory has several sets of files, each is shown by itself.
     The exit status is 0 even if files are damaged.
+
+    Options:
+        output: Page to write: an HTML file.
+        max_records: Number of records whose values are read.
+        all_records: Read the values of all records.
+        duplicates: Find records with the same content; reads all records.
+        label: Feature that is the label.  [default: by its name]
+        force: Replace FILE if it exists.
+        as_json: Print the report in JSON.
+        jobs: Number of threads.
     """
     # It loads the image decoders, which other commands do not need.
     from .._storage.outputs import refuse_existing  # noqa: PLC0415

@@ -25,18 +25,7 @@ if TYPE_CHECKING:
     from ..presets.recognition import AnySchema, Preset
 
 
-@command(
-    {
-        "schema_format": Option("--format", help="Python code, or JSON for Schema.from_json."),
-        "max_records": Option(
-            min=1,
-            help="Number of records to inspect, evenly from all files. Default: all records of "
-            "files of at most 256 MiB, otherwise at most 100,000.",
-        ),
-        "all_records": Option("--all", help="Inspect all records, however large the files are."),
-        "as_json": Option("--json", help="The same as --format json."),
-    }
-)
+@command(schema_format=Option("--format"), max_records=Option(min=1), all_records=Option("--all"))
 def print_schema(
     paths: list[str],
     schema_format: Literal["python", "json"] = "python",
@@ -52,6 +41,14 @@ def print_schema(
     If the records have a well-known layout, the preset for it is printed.
 
     With --ray, all records are inspected, which must be Examples or SequenceExamples.
+
+    Options:
+        schema_format: Python code, or JSON for Schema.from_json.
+        max_records: Number of records to inspect, evenly from all files. Default: all records of
+            files of at most 256 MiB, otherwise at most 100,000.
+        all_records: Inspect all records, however large the files are.
+        on_error: raise: stop at a damaged record; skip: leave it out.
+        as_json: The same as --format json.
     """
     # It loads the image decoders, which the other commands do not need.
     from ..presets.recognition import infer_any, recognize_schema  # noqa: PLC0415

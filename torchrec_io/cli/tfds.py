@@ -11,7 +11,7 @@ import typer
 from rich import box
 from rich.table import Table
 from rich.text import Text
-from typer import Argument, Option
+from typer import Argument
 
 from .._records.formats import Progress
 from .._storage.folders import folder_of
@@ -22,7 +22,7 @@ from ..tfds.connectors import Leaf, Unknown
 from ..tfds.directory import Directory, Outline
 from ..tfds.shard_index import check_shard
 from ..tfds.versions import find_configs
-from .options import DEFAULT_JOBS, FILE_JOBS, command, usage_errors
+from .options import DEFAULT_JOBS, command, usage_errors
 from .progress import FileOutcome, Meter, for_each_file, print_error
 from .text import console_of, printable, to_json
 
@@ -35,14 +35,7 @@ _FACTS = (
 )
 
 
-@command(
-    {
-        "directory": Argument(metavar="DIR", help="Directory of a dataset, config or version."),
-        "config": Option(help="Config to show, if there are several."),
-        "version": Option(help="Version to show. By default the newest."),
-        "jobs": FILE_JOBS,
-    }
-)
+@command(directory=Argument(metavar="DIR"))
 def show_tfds(
     directory: str,
     config: str | None = None,
@@ -56,6 +49,13 @@ def show_tfds(
     The records of every shard are counted and compared with dataset_info.json, and the features of
     its first record with features.json. The exit status is 1 if anything is wrong. If there are
     several configs, they are listed.
+
+    Options:
+        directory: Directory of a dataset, config or version.
+        config: Config to show, if there are several.
+        version: Version to show. By default the newest.
+        jobs: Number of files processed at the same time.
+        as_json: Print the result as a JSON object.
     """
     folder = folder_of(directory)
     configs = find_configs(folder)

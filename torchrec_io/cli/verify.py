@@ -14,12 +14,12 @@ from .._records.formats import Progress
 from .._records.verify import VerifyReport, verify_file
 from .._storage.location import Location
 from ..checks import counted
-from .options import DEFAULT_JOBS, FILE_JOBS, JSON_LINES, cluster_function, command, files_of
+from .options import DEFAULT_JOBS, cluster_function, command, files_of
 from .progress import FileOutcome, Meter, for_each_file, run_job
 from .text import damage_bar, members_of, printable
 
 
-@command({"jobs": FILE_JOBS, "as_json": JSON_LINES})
+@command()
 def verify_files(
     paths: list[str],
     jobs: int = DEFAULT_JOBS,
@@ -36,6 +36,10 @@ def verify_files(
     A line of --json has the members file, ok, records (intact ones), damaged, damage (the reasons),
     lost (why no record can be read from some offset on), file_bytes and seconds (null with --ray,
     where several tasks read a large file).
+
+    Options:
+        jobs: Number of files processed at the same time.
+        as_json: Print a JSON object for each file, one a line.
     """
     meter = Meter()
     files = files_of(paths, allow_missing=allow_missing)
