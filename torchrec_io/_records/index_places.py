@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -32,6 +35,34 @@ class IndexPlaces:
         """Return the location of the index of a data file."""
         target = file if self.folder is None else self.folder.child(file.basename)
         return target.beside(SUFFIX if self.index_format == "tfidx" else ".idx")
+
+    def prepare(self, files: Sequence[Location], *, is_written: bool) -> None:
+        """Check that the indexes of files have places; make a local folder for them.
+
+        Args:
+            files: Data files.
+            is_written: Whether indexes are written, not only read.
+
+        Raises:
+            ValueError: If they have none.
+            OSError: If the folder cannot be made.
+        """
+        if self.folder is not None:
+            [(name, count)] = Counter(file.basename for file in files).most_common(1)
+            if count > 1:
+                raise ValueError(
+                    f"indexes in one folder need files with different names, got {count} named "
+                    f"{name!r}"
+                )
+        target = self.index_of(next((f for f in files if f.local_path is None), files[0]))
+        if is_written and not target.has_listing:
+            raise ValueError(
+                f"an HTTP server cannot be written: write the indexes to a directory, got {target}"
+            )
+        if self.index_format == "text" and target.local_path is None:
+            raise ValueError(f"a text index needs a local directory, got {target}")
+        if is_written and self.folder is not None and self.folder.local_path is not None:
+            os.makedirs(self.folder, exist_ok=True)
 
     def load(self, file: Location) -> RecordIndex:
         """Load the index of a data file; see :meth:`RecordIndex.load`."""

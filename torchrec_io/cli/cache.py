@@ -9,7 +9,7 @@ import typer
 from rich.filesize import decimal
 from typer import Argument
 
-from .._storage.cache.folder import CacheFolder, CacheSummary
+from .._storage.cache.folder import CacheFolder
 from ..checks import counted
 from .options import command
 from .text import error_line, printable, to_json
@@ -48,18 +48,10 @@ def show_cache(directory: str, clear: bool = False, *, as_json: bool = False) ->
         blocks = counted(removed["removed_blocks"], "block")
         typer.echo(f"{blocks} removed, {decimal(removed['removed_bytes'])}")
     else:
-        for line in _lines(summary):
-            typer.echo(printable(line))
-
-
-def _lines(summary: CacheSummary) -> list[str]:
-    bound = "" if summary.max_bytes is None else f" of at most {decimal(summary.max_bytes)}"
-    lines = [
-        summary.directory,
-        f"  size      {decimal(summary.size)}{bound}",
-        f"  blocks    {summary.blocks:,}, of {counted(summary.objects, 'object')}",
-    ]
-    if summary.oldest is not None:
-        when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(summary.oldest))
-        lines.append(f"  last use  {when} for the block that was not used for longest")
-    return lines
+        bound = "" if summary.max_bytes is None else f" of at most {decimal(summary.max_bytes)}"
+        typer.echo(printable(summary.directory))
+        typer.echo(f"  size      {decimal(summary.size)}{bound}")
+        typer.echo(f"  blocks    {summary.blocks:,}, of {counted(summary.objects, 'object')}")
+        if summary.oldest is not None:
+            when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(summary.oldest))
+            typer.echo(f"  last use  {when} for the block that was not used for longest")

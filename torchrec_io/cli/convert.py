@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import functools
 import glob
-import inspect
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -21,11 +20,11 @@ from ..errors import SchemaError
 from ..tools.report import OnError, Result, Watcher
 from .options import (
     DEFAULT_JOBS,
+    check_options,
     cluster_function,
     command,
     files_of,
     given_options,
-    option_name,
 )
 from .parsers import parse_image_size, parse_list, parse_pairs
 from .progress import run_job
@@ -66,7 +65,7 @@ def _convert(
         if kind is not None:
             given["from"] = kind
         function = getattr(conversions, f"to_{target}")
-        _check_allowed(given, function, f"--to {target}")
+        check_options(function, given, f"--to {target}")
         if target == "files" and "feature" not in given:
             raise typer.BadParameter("--to files needs --feature")
         files = files_of(sources, allow_missing=allow_missing)
@@ -79,7 +78,7 @@ def _convert(
     if kind == "images" and len(sources) > 1:
         raise typer.BadParameter("--from images takes a single folder")
     function = getattr(conversions, f"from_{kind}")
-    _check_allowed(given, function, f"--from {kind}")
+    check_options(function, given, f"--from {kind}")
     if ray is not None:
         function = cluster_function(f"from_{kind}", given)
     source = sources[0] if kind == "images" else sources
@@ -192,16 +191,6 @@ def _kind_of(source: str) -> SourceKind:
         raise typer.Exit(2)
     kinds = ", ".join(get_args(SourceKind))
     raise typer.BadParameter(f"use --from to give the format of {source!r}: {kinds}")
-
-
-def _check_allowed(given: Iterable[str], function: Callable[..., Result], choice: str) -> None:
-    """Raise an error unless all options are arguments of the function that converts."""
-    allowed = set(inspect.signature(function).parameters)
-    if "options" in allowed:
-        allowed |= set(conversions.Options.__annotations__)
-    for name in given:
-        if name not in allowed:
-            raise typer.BadParameter(f"{option_name(name)} cannot be used with {choice}")
 
 
 def _export(

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import functools
-import os
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import typer
@@ -92,8 +91,8 @@ def make_indexes(
             size of the file if that is more.
         as_json: Print a JSON object for each file, one a line.
     """
-    if check and force:
-        raise typer.BadParameter("--check cannot be used with --force: it builds nothing")
+    _refuse_both("--check", "--force", are_given=check and force)
+    _refuse_both("--upload", "--output-dir", are_given=upload and output_dir is not None)
     with usage_errors():
         places = IndexPlaces(index_format, None if output_dir is None else Location.of(output_dir))
     options = {
@@ -107,8 +106,14 @@ def make_indexes(
     given = {name: value for name, value in options.items() if value}
     on_cluster = None if ray is None else cluster_function("index", given)
     files = files_of(paths, allow_missing=allow_missing)
+    first = next((file for file in files if file.local_path is None), None)
+    if first is not None and not (check or upload or output_dir):
+        raise typer.BadParameter(
+            f"{first} is a remote object: add --upload to write its index beside it, or "
+            "--output-dir DIR"
+        )
     with usage_errors():
-        _check_places(places, files, upload=upload, writes=not check)
+        places.prepare(files, is_written=not check)
     meter = Meter()
     states: Counter[str] = Counter()
     entries: dict[Location, ManifestEntry] = {}
@@ -133,8 +138,7 @@ def make_indexes(
         _show(outcome, as_json=as_json, is_short=meter.has_bar)
 
     if on_cluster is None:
-        has_objects = any(file.local_path is None for file in files)
-        at_once = jobs or (_REMOTE_JOBS if has_objects else DEFAULT_JOBS)
+        at_once = jobs or (DEFAULT_JOBS if first is None else _REMOTE_JOBS)
         for_each_file(files, at_once, work, done, meter)
     else:
         job = functools.partial(on_cluster, files, on_error="skip", **given)
@@ -149,44 +153,9 @@ def make_indexes(
         raise typer.Exit(1)
 
 
-def _check_places(
-    places: IndexPlaces, files: Sequence[Location], *, upload: bool, writes: bool
-) -> None:
-    """Check that the indexes of files have places; make a local directory for them.
-
-    Args:
-        places: The places.
-        files: Data files.
-        upload: Whether indexes may be written beside remote objects.
-        writes: Whether indexes are written, not only read.
-
-    Raises:
-        ValueError: If they have none.
-        OSError: If the directory cannot be made.
-    """
-    first = next((file for file in files if file.local_path is None), None)
-    folder = places.folder
-    if upload and folder is not None:
-        raise ValueError("--upload cannot be used with --output-dir: choose one place")
-    if folder is not None:
-        names = Counter(file.basename for file in files)
-        name, count = max(names.items(), key=lambda item: item[1])
-        if count > 1:
-            raise ValueError(
-                f"--output-dir needs files with different names, got {count} named {name!r}"
-            )
-    elif writes and first is not None and not upload:
-        raise ValueError(
-            f"{first} is a remote object: add --upload to write its index beside it, or "
-            "--output-dir DIR"
-        )
-    target = places.index_of(first or files[0])
-    if writes and not target.has_listing:
-        raise ValueError(f"an HTTP server cannot be written: use --output-dir, got {target}")
-    if places.index_format == "text" and target.local_path is None:
-        raise ValueError("--format text needs a local directory: use --output-dir DIR")
-    if writes and folder is not None and folder.local_path is not None:
-        os.makedirs(folder, exist_ok=True)
+def _refuse_both(option: str, other: str, *, are_given: bool) -> None:
+    if are_given:
+        raise typer.BadParameter(f"{option} cannot be used with {other}")
 
 
 def _show(outcome: FileOutcome[_Indexed], *, as_json: bool, is_short: bool) -> None:
@@ -196,9 +165,7 @@ def _show(outcome: FileOutcome[_Indexed], *, as_json: bool, is_short: bool) -> N
         found = {"state": indexed.state, "records": indexed.records} if indexed else None
         typer.echo(outcome.as_json(found or {"state": "failed"}))
     elif indexed and not is_short:
-        sizes = f"{counted(indexed.records, 'record')}, {counted(outcome.file_bytes, 'byte')}"
-        duration = "" if outcome.seconds is None else f", {outcome.seconds:.3f} s"
-        typer.echo(printable(f"{outcome.path}: {indexed.state}, {sizes}{duration}"))
+        typer.echo(outcome.as_text(f"{indexed.state}, {counted(indexed.records, 'record')}"))
 
 
 def _write_manifests(

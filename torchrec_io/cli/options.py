@@ -7,7 +7,7 @@ import functools
 import inspect
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Annotated, Any, ParamSpec
 
@@ -127,17 +127,24 @@ def cluster_function(name: str, options: dict[str, Any]) -> Callable[..., Any]:
 
     function: Callable[..., Any] = getattr(cluster, name)
     options.pop("jobs", None)
-    parameters = inspect.signature(function).parameters
-    for option in options:
-        if option not in parameters and "options" not in parameters:
-            raise BadParameter(f"{option_name(option)} cannot be used with --ray")
-    for option, parameter in parameters.items():
-        is_required = (
-            parameter.default is parameter.empty and parameter.kind is parameter.KEYWORD_ONLY
-        )
-        if is_required and option not in options:
-            raise BadParameter(f"--ray needs {option_name(option)}")
+    check_options(function, options, "--ray")
+    for each in inspect.signature(function).parameters.values():
+        is_required = each.kind is each.KEYWORD_ONLY and each.default is each.empty
+        if is_required and each.name not in options:
+            raise BadParameter(f"--ray needs {option_name(each.name)}")
     return function
+
+
+def check_options(function: Callable[..., Any], options: Iterable[str], choice: str) -> None:
+    """Refuse options that are not arguments of a function, which an option has chosen."""
+    allowed = {*inspect.signature(function).parameters}
+    if "options" in allowed:
+        from ..convert import Options  # noqa: PLC0415  # rarely needed
+
+        allowed |= {*Options.__annotations__}
+    for name in options:
+        if name not in allowed:
+            raise BadParameter(f"{option_name(name)} cannot be used with {choice}")
 
 
 @contextmanager

@@ -78,10 +78,6 @@ class Meter(Watcher):
         with self._lock:
             self.bytes += size
             self.records += records
-        self.passed(size)
-
-    def passed(self, size: int) -> None:
-        """Advance the bar past bytes that need not be read."""
         self._bar.advance(self._task, size)
 
     def skipped(self, error: TorchRecIOError) -> None:
@@ -117,16 +113,17 @@ class FileOutcome(Generic[T]):
     value: T | None
     error: Exception | None
 
-    @property
-    def path(self) -> str:
-        """Name of the file."""
-        return self.file.name
+    def as_text(self, found: str) -> str:
+        """Return a line with the file, its findings, and its size."""
+        duration = "" if self.seconds is None else f", {self.seconds:.3f} s"
+        size = counted(self.file_bytes, "byte")
+        return printable(f"{self.file}: {found}, {size}{duration}")
 
     def as_json(self, found: Mapping[str, Any]) -> str:
         """Return a JSON object with the file, its findings, and the error."""
         error = {} if self.error is None else {"error": self.error}
         sizes = {"file_bytes": self.file_bytes, "seconds": self.seconds}
-        return to_json({"file": self.path, **found, **sizes, **error})
+        return to_json({"file": self.file.name, **found, **sizes, **error})
 
 
 class _Cancelled(Exception):  # noqa: N818  # not an error: it ends threads after Ctrl-C
@@ -168,7 +165,7 @@ def for_each_file(
         except _FILE_ERRORS as raised:
             error = raised
         size = _size(file)
-        meter.passed(size - seen[0])
+        meter.advanced(size - seen[0], 0)  # of which nothing had to be read
         return FileOutcome(file, size, time.perf_counter() - began, value, error)
 
     meter.started(sum(map(_size, files)))
@@ -176,7 +173,7 @@ def for_each_file(
     with meter, OrderedPool(run, jobs, max_items=len(files)) as pool:
         for outcome in pool.map(files):
             if outcome.error is not None:
-                print_error(outcome.path, outcome.error)
+                print_error(outcome.file.name, outcome.error)
             done(outcome)
 
 

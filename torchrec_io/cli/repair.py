@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-
 import typer
 from rich.filesize import decimal
 
@@ -24,7 +22,7 @@ def print_repair(report: RepairReport, *, as_json: bool) -> None:
     if len(report.losses) > _MAX_PRINTED:
         lines.append(f"{counted(rest, 'more lost part')} (--json lists them)")
     if not report.ok:
-        lines.append(f"{damage_bar(report.damage_map, sys.stdout.encoding)} damaged parts")
+        lines.append(damage_bar(report.damage_map))
     for line in lines:
         typer.echo(printable(f"{report.path}: {line}"))
     typer.echo(printable(_summary(report)))

@@ -57,7 +57,6 @@ def write_report(
     # It loads the image decoders, which other commands do not need.
     from .._storage.outputs import refuse_existing  # noqa: PLC0415
     from ..reports.reporting import report_sets  # noqa: PLC0415
-    from ..tools.outputs import refuse_inputs  # noqa: PLC0415
 
     if output is None and not as_json:
         raise typer.BadParameter("--output FILE is missing; --json prints the report instead")
@@ -66,10 +65,8 @@ def write_report(
     limit = None if all_records else max_records
 
     def make(watcher: Watcher) -> Report:
-        if target is not None:
-            refuse_inputs([file for files in sets for file in files], [target])
-            if not force:
-                refuse_existing(target)
+        if target is not None and not force:
+            refuse_existing(target)
         made = report_sets(
             sets,
             max_records=limit,

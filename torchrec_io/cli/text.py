@@ -67,18 +67,10 @@ def console_of(output: TextIO) -> Console:
     return Console(file=output, highlight=False, width=width)
 
 
-def damage_bar(damage: DamageMap, encoding: str | None) -> str:
-    """Return a bar of a file's length with its damaged parts marked.
-
-    It has block characters if the encoding has them, and otherwise ``.`` and ``#``.
-    """
-    valid, damaged = "░█"
-    try:
-        (valid + damaged).encode(encoding or "ascii")
-    except (UnicodeEncodeError, LookupError):
-        valid, damaged = ".#"
-    cells = damage.cells(_BAR_WIDTH)
-    return "[" + "".join(damaged if cell else valid for cell in cells) + "]"
+def damage_bar(damage: DamageMap) -> str:
+    """Return a bar of a file's length with its damaged parts marked."""
+    cells = "".join("█" if cell else "░" for cell in damage.cells(_BAR_WIDTH))
+    return f"[{cells}] damaged parts"
 
 
 def shorten(text: str) -> str:

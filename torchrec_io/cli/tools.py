@@ -44,7 +44,7 @@ _REPAIR_OPTIONS: dict[str, Any] = {
     "input_compression": Option(help="Compression of IN. Set it if the start of the file is lost."),
     "max_record_bytes": Option(metavar="SIZE", parser=parse_size, show_default="1GiB"),
 }
-# Types of parameters as options; "none" stands for None.
+# Types of parameters as options.
 _KINDS: dict[str, Any] = {
     "paths": list[str],
     "path": str,
@@ -83,9 +83,11 @@ def _command_of(
     name = tool.__name__
     parameters = inspect.signature(tool, eval_str=True).parameters
 
-    def call(*, as_json: bool, ray: str | None = None, **values: Any) -> None:
+    def call(*, as_json: bool = False, ray: str | None = None, **values: Any) -> None:
         given = given_options(values)
-        given |= {each: None for each, value in given.items() if value == "none"}
+        for each in ("compression", "input_compression"):
+            if given.get(each) == "none":
+                given[each] = None
         function = tool if ray is None else cluster_function(name, given)
         if "paths" in given:
             given["paths"] = files_of(given["paths"], allow_missing=given.pop("allow_missing"))
@@ -100,15 +102,11 @@ def _command_of(
         for each in parameters.values()
         if each.name not in _NO_OPTIONS
     ]
-    if name in dir(cluster):
-        taken.append(_parameter("ray", str | None, None))
-    taken.append(_parameter("as_json", bool, False))
+    added = inspect.signature(call, eval_str=True).parameters
+    taken += [added["ray"]] if name in dir(cluster) else []
+    taken += [added["as_json"]]
     call.__name__, call.__doc__ = name, tool.__doc__
     return command(inspect.Signature(taken), **options)(call)
-
-
-def _parameter(name: str, kind: Any, default: Any) -> inspect.Parameter:
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
 
 
 COMMANDS: dict[str, Callable[..., None]] = {

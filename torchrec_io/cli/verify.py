@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,6 +13,7 @@ from .._records.formats import Progress
 from .._records.verify import VerifyReport, verify_file
 from .._storage.location import Location
 from ..checks import counted
+from ..errors import TorchRecIOError
 from .options import DEFAULT_JOBS, cluster_function, command, files_of
 from .progress import FileOutcome, Meter, for_each_file, run_job
 from .text import damage_bar, members_of, printable
@@ -55,9 +55,7 @@ def verify_files(
         if as_json:
             typer.echo(outcome.as_json({"ok": False} if report is None else _members(report)))
         elif report is not None:
-            lines = [*_damage(report), *_result(report, outcome.seconds, is_short=meter.has_bar)]
-            for line in lines:
-                typer.echo(printable(line))
+            _print(report, outcome, is_short=meter.has_bar)
 
     if ray is None:
         for_each_file(files, jobs, work, done, meter)
@@ -82,32 +80,30 @@ def _members(report: VerifyReport) -> dict[str, Any]:
     }
 
 
+def _print(report: VerifyReport, outcome: FileOutcome[VerifyReport], *, is_short: bool) -> None:
+    for line in _damage(report):
+        typer.echo(printable(f"{report.path}: {line}"))
+    if not report.ok:
+        intact = counted(report.records, "intact record")
+        typer.echo(outcome.as_text(f"DAMAGED, {intact}, {report.damaged:,} damaged"))
+        typer.echo(printable(f"{report.path}: {damage_bar(report.damage_map)}"))
+    elif not is_short:
+        typer.echo(outcome.as_text(f"intact, {counted(report.records, 'record')}"))
+
+
 def _damage(report: VerifyReport) -> Iterator[str]:
     for error in report.damage:
-        yield _place(report.path, error.record, error.offset) + error.reason
+        yield f"{_place(error)}: {error.reason}"
     unlisted = report.damaged - len(report.damage)
     if unlisted:
-        yield f"{report.path}: {counted(unlisted, 'more damaged record')}"
+        yield counted(unlisted, "more damaged record")
     if report.lost is not None:
         size = "" if report.lost_bytes is None else f" ({counted(report.lost_bytes, 'byte')})"
-        place = _place(report.path, report.lost.record, report.lost.offset)
         is_foreign = report.lost.reason in FOREIGN_REASONS
         hint = "" if is_foreign else "; 'torchrec-io repair' may find more records in it"
-        yield f"{place}{report.lost.reason}; the rest of the file{size} is lost to readers{hint}"
+        lost = f"the rest of the file{size} is lost to readers{hint}"
+        yield f"{_place(report.lost)}: {report.lost.reason}; {lost}"
 
 
-def _place(path: str, record: int | None, offset: int | None) -> str:
-    return f"{path}: record {record} at offset {offset}: "
-
-
-def _result(report: VerifyReport, seconds: float | None, *, is_short: bool) -> Iterator[str]:
-    if not (report.ok and is_short):
-        found = f"intact, {counted(report.records, 'record')}"
-        if not report.ok:
-            intact = counted(report.records, "intact record")
-            found = f"DAMAGED, {intact}, {report.damaged:,} damaged"
-        size = counted(report.file_bytes, "byte")
-        duration = "" if seconds is None else f", {seconds:.3f} s"
-        yield f"{report.path}: {found}, {size}{duration}"
-    if not report.ok:
-        yield f"{report.path}: {damage_bar(report.damage_map, sys.stdout.encoding)} damaged parts"
+def _place(error: TorchRecIOError) -> str:
+    return f"record {error.record} at offset {error.offset}"
