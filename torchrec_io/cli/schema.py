@@ -65,7 +65,7 @@ def print_schema(
             schema: AnySchema = infer_any(files, limit, on_error)
         else:
             schema = cluster_function("infer", {})(files, on_error=on_error, watcher=watcher)
-        return schema, recognize_schema(schema, files)
+        return schema, recognize_schema(schema)
 
     schema, preset = run_job(infer, ray=ray)
     _show_findings(schema.findings or {})
