@@ -44,7 +44,7 @@ def test_output_of_the_command(run: Run, tmp_path: Path) -> None:
     ]
     cells = [" ".join(line.split()) for line in lines]
     for row in (
-        "label ClassLabel int64 [cat, dog]",
+        "label ClassLabel int64 2 [cat, dog]",
         "pictures Image uint8 [?] [?, 28, 3]",
         "deep/words Text string [4, ?]",
         "packed Tensor float32 [3, ?] zlib True",

@@ -18,14 +18,7 @@ from .._storage.compression import Compression
 from .._storage.location import Location
 from ..errors import SchemaError
 from ..tools.report import OnError, Result, Watcher
-from .options import (
-    DEFAULT_JOBS,
-    check_options,
-    cluster_function,
-    command,
-    files_of,
-    given_options,
-)
+from .options import DEFAULT_JOBS, check_options, cluster_function, command, files_of, given_options
 from .parsers import parse_image_size, parse_list, parse_pairs
 from .progress import run_job
 from .results import print_result, summary_of
@@ -60,12 +53,8 @@ def _convert(
     for name in {"types", "extensions"} & set(given):
         given[name] = parse_pairs(given[name])
     if target != "tfrecord":
-        if ray is not None:
-            raise typer.BadParameter("--ray cannot be used with --to: Ray Data writes such formats")
-        if kind is not None:
-            given["from"] = kind
         function = getattr(conversions, f"to_{target}")
-        check_options(function, given, f"--to {target}")
+        check_options(function, given | given_options({"from": kind, "ray": ray}), f"--to {target}")
         if target == "files" and "feature" not in given:
             raise typer.BadParameter("--to files needs --feature")
         files = files_of(sources, allow_missing=allow_missing)
@@ -103,11 +92,7 @@ def _convert(
     columns=Option(metavar="A,B,...", parser=parse_list),
     types=Option(metavar="NAME=TYPE,..."),
     schema=Option(metavar="FILE"),
-    key=Option(metavar="FEATURE"),
     extensions=Option(metavar="FEATURE=EXT,..."),
-    feature=Option(metavar="FEATURE"),
-    name_from=Option(metavar="FEATURE"),
-    by_class=Option(metavar="FEATURE"),
 )
 def convert(
     sources: list[str],
@@ -180,13 +165,9 @@ def _kind_of(source: str) -> SourceKind:
     if suffix in _KINDS:
         return _KINDS[suffix]
     path = Location.of(source).local_path
-    if path is None:
-        is_folder, is_there = source.endswith("/"), True
-    else:
-        is_folder, is_there = os.path.isdir(path), os.path.exists(path)
-    if is_folder:
+    if source.endswith("/") if path is None else os.path.isdir(path):
         return "images"
-    if not is_there:
+    if path is not None and not os.path.exists(path):
         typer.echo(f"error: no such file: {printable(repr(source))}", err=True)
         raise typer.Exit(2)
     kinds = ", ".join(get_args(SourceKind))

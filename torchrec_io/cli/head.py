@@ -29,9 +29,8 @@ from .progress import print_error
 from .text import bytes_text, console_of, printable
 
 _DEFAULT_RECORDS = 5
-# Number and bytes of records whose kind is recognized together, where any number may be asked for.
-_JSON_BATCH = 256
-_JSON_BATCH_BYTES = 1 << 24
+# Number of records whose kind is recognized together, where any number may be asked for.
+_JSON_BATCH = 64
 # Rows of a table that is not on a terminal: to lay out more takes long.
 _MOST_ROWS = 1000
 # Lines of the terminal besides the rows of a table: titles, notes and the prompt.
@@ -102,23 +101,17 @@ def show_head(
         raise typer.Exit(1)
 
 
-def _take(
-    records: Iterator[_Record], count: int, most_bytes: int | None = None
-) -> tuple[list[_Record], Exception | None]:
+def _take(records: Iterator[_Record], count: int) -> tuple[list[_Record], Exception | None]:
     """Return the next records, and the error after which no other record can be found.
 
     Records that are taken together have the same kind, if one fits them all.
     """
     found: list[_Record] = []
     end: Exception | None = None
-    size = 0
     try:
         # Records before an error stay in the list.
         for record in islice(records, count):
-            found.append(record)
-            size += len(record.data)
-            if most_bytes is not None and size >= most_bytes:
-                break
+            found.append(record)  # noqa: PERF402
     except (TorchRecIOError, OSError, MemoryError) as error:
         end = error
     intact = [position for position, record in enumerate(found) if record.error is None]
@@ -163,7 +156,7 @@ def _print_json(path: str, records: Iterator[_Record]) -> bool:
     """Print records as JSON, some at a time; return whether all are intact."""
     is_intact = True
     while True:
-        found, error = _take(records, _JSON_BATCH, _JSON_BATCH_BYTES)
+        found, error = _take(records, _JSON_BATCH)
         for shown in found:
             place: dict[str, Any] = {"file": path, "record": shown.number, "offset": shown.offset}
             if shown.error is not None:

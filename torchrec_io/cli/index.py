@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections import Counter
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, TypeAlias
 
 import typer
 from typer import Option
@@ -16,13 +16,7 @@ from .._records.manifest import ManifestEntry, by_folder, entry_of, update_manif
 from .._storage.location import Location
 from ..checks import counted
 from ..errors import StaleIndexError
-from .options import (
-    DEFAULT_JOBS,
-    cluster_function,
-    command,
-    files_of,
-    usage_errors,
-)
+from .options import DEFAULT_JOBS, cluster_function, command, files_of, given_options, usage_errors
 from .parsers import parse_size
 from .progress import FileOutcome, Meter, for_each_file, print_error, run_job
 from .text import printable
@@ -31,10 +25,9 @@ from .text import printable
 _REMOTE_JOBS = 16
 
 
-class _Indexed(NamedTuple):
-    state: str  # "indexed", "up to date" or "index matches"
-    records: int
-    entry: ManifestEntry | None = None
+# The state of an index, the number of records, and the entry in a manifest. The state is "indexed",
+# "up to date" or "index matches".
+_Indexed: TypeAlias = "tuple[str, int, ManifestEntry | None]"
 
 
 @command(
@@ -119,22 +112,17 @@ def make_indexes(
     entries: dict[Location, ManifestEntry] = {}
 
     def work(file: Location, progress: Progress) -> _Indexed:
+        limits: dict[str, Any] = {"max_index_bytes": max_index_size, "progress": progress}
         if check:
-            index = places.check(file, progress=progress, max_index_bytes=max_index_size)
-            return _Indexed("index matches", len(index))
-        state, index = places.update(
-            file,
-            force=force,
-            seek_point_bytes=seek_points,
-            max_index_bytes=max_index_size,
-            progress=progress,
-        )
-        return _Indexed(state, len(index), entry_of(index) if index_format == "tfidx" else None)
+            return "index matches", len(places.check(file, **limits)), None
+        state, index = places.update(file, force=force, seek_point_bytes=seek_points, **limits)
+        return state, len(index), entry_of(index) if index_format == "tfidx" else None
 
     def done(outcome: FileOutcome[_Indexed]) -> None:
-        states[outcome.value.state if outcome.value else "failed"] += 1
-        if outcome.value and outcome.value.entry:
-            entries[outcome.file] = outcome.value.entry
+        state, _, entry = outcome.value or ("failed", None, None)
+        states[state] += 1
+        if entry is not None:
+            entries[outcome.file] = entry
         _show(outcome, as_json=as_json, is_short=meter.has_bar)
 
     if on_cluster is None:
@@ -143,7 +131,7 @@ def make_indexes(
     else:
         job = functools.partial(on_cluster, files, on_error="skip", **given)
         for file, found in zip(files, run_job(job, meter, ray=ray), strict=True):
-            value = None if found.error else _Indexed(found.state, found.records)
+            value = None if found.error else (found.state, found.records, None)
             done(FileOutcome(file.absolute(), found.file_bytes, None, value, found.error))
     has_manifests = _write_manifests(places, entries, is_silent=as_json)
     if meter.has_bar and not as_json:
@@ -153,19 +141,18 @@ def make_indexes(
         raise typer.Exit(1)
 
 
+def _show(outcome: FileOutcome[_Indexed], *, as_json: bool, is_short: bool) -> None:
+    """Print the line of a file."""
+    state, records, _ = outcome.value or ("failed", None, None)
+    if as_json:
+        typer.echo(outcome.as_json(given_options({"state": state, "records": records})))
+    elif records is not None and not is_short:
+        typer.echo(outcome.as_text(f"{state}, {counted(records, 'record')}"))
+
+
 def _refuse_both(option: str, other: str, *, are_given: bool) -> None:
     if are_given:
         raise typer.BadParameter(f"{option} cannot be used with {other}")
-
-
-def _show(outcome: FileOutcome[_Indexed], *, as_json: bool, is_short: bool) -> None:
-    """Print the line of a file."""
-    indexed = outcome.value
-    if as_json:
-        found = {"state": indexed.state, "records": indexed.records} if indexed else None
-        typer.echo(outcome.as_json(found or {"state": "failed"}))
-    elif indexed and not is_short:
-        typer.echo(outcome.as_text(f"{indexed.state}, {counted(indexed.records, 'record')}"))
 
 
 def _write_manifests(

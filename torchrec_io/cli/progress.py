@@ -14,12 +14,6 @@ from typing import Any, Generic, TypeVar
 import typer
 from rich.console import Console
 from rich.filesize import decimal
-from rich.progress import (
-    BarColumn,
-    TaskProgressColumn,
-    TimeRemainingColumn,
-    TransferSpeedColumn,
-)
 from rich.progress import Progress as Bar
 
 from .._records.formats import Progress
@@ -50,15 +44,7 @@ class Meter(Watcher):
         self.has_bar: bool = sys.stdout.isatty() and console.is_interactive
         self._lock = threading.Lock()
         self._began = time.perf_counter()
-        self._bar = Bar(
-            BarColumn(),
-            TaskProgressColumn(),
-            TransferSpeedColumn(),
-            TimeRemainingColumn(),
-            console=console,
-            transient=True,
-            disable=not self.has_bar,
-        )
+        self._bar = Bar(console=console, transient=True, disable=not self.has_bar)
         self._task = self._bar.add_task("", total=None)
 
     def __enter__(self) -> Meter:  # noqa: PYI034  # it has no subclasses

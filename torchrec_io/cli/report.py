@@ -68,12 +68,7 @@ def write_report(
         if target is not None and not force:
             refuse_existing(target)
         made = report_sets(
-            sets,
-            max_records=limit,
-            label=label,
-            duplicates=duplicates,
-            jobs=jobs,
-            watcher=watcher,
+            sets, max_records=limit, label=label, duplicates=duplicates, jobs=jobs, watcher=watcher
         )
         if target is not None:
             made.save(target, force=force)

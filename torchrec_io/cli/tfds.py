@@ -28,11 +28,8 @@ from .text import console_of, printable, to_json
 
 # Number of items of a list that are shown.
 _MAX_SHOWN = 8
-# What connectors say about the values of a feature.
-_FACTS = (
-    *("shape", "dtype", "encoding_format", "encoding", "bbox_format", "sample_rate"),
-    *("file_format", "optional", "names"),
-)
+# What connectors say that is not about the values of a feature.
+_NO_FACTS = ("description", "value_range", "class_name")
 
 
 @command(directory=Argument(metavar="DIR"))
@@ -135,7 +132,7 @@ def _cell(value: Any) -> str:
 
 def _feature_members(leaf: Leaf, unread: Mapping[str, str]) -> dict[str, Any]:
     feature = leaf.feature
-    facts = {fact: getattr(feature, fact, None) for fact in _FACTS}
+    facts = {name: fact for name, fact in vars(feature).items() if name not in _NO_FACTS}
     return {
         "name": leaf.name,
         "type": feature.class_name if isinstance(feature, Unknown) else type(feature).__name__,

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 from typer import Argument, Option
 
 from .. import cluster, tools
-from .options import (
-    DEFAULT_JOBS,
-    cluster_function,
-    command,
-    files_of,
-    given_options,
-)
+from .._storage.compression import CompressionChoice
+from .._storage.local import StrPath
+from ..tools.repairing import OutputCompression
+from .options import DEFAULT_JOBS, cluster_function, command, files_of, given_options
 from .parsers import parse_fractions, parse_list, parse_size
 from .progress import run_job
 from .repair import print_repair
@@ -45,20 +42,14 @@ _REPAIR_OPTIONS: dict[str, Any] = {
     "max_record_bytes": Option(metavar="SIZE", parser=parse_size, show_default="1GiB"),
 }
 # Types of parameters as options.
-_KINDS: dict[str, Any] = {
-    "paths": list[str],
-    "path": str,
-    "output": str,
-    "name": str,
-    "folder": str,
-    "fractions": str,
-    "names": str | None,
-}
-_REPAIR_KINDS = {
-    **_KINDS,
-    "output": str | None,
-    "compression": Literal["same", "none", "gzip", "zlib", "zstd"],
-    "input_compression": Literal["auto", "none", "gzip", "zlib", "zstd"],
+_KINDS: dict[Any, Any] = {
+    StrPath: str,
+    StrPath | None: str | None,
+    StrPath | Iterable[StrPath]: list[str],
+    Sequence[float]: str,
+    Sequence[str] | None: str | None,
+    OutputCompression: Literal["same", "none", "gzip", "zlib", "zstd"],
+    CompressionChoice: Literal["auto", "none", "gzip", "zlib", "zstd"],
 }
 # Parameters that are for programs alone.
 _NO_OPTIONS = ("watcher", "storage_options")
@@ -68,7 +59,6 @@ def _command_of(
     tool: Callable[..., Any],
     show: Callable[..., None] = print_result,
     options: Mapping[str, Any] = _OPTIONS,
-    kinds: Mapping[str, Any] = _KINDS,
 ) -> Callable[..., None]:
     """Return a command that calls a function with the options that are given.
 
@@ -78,7 +68,6 @@ def _command_of(
         tool: The function.
         show: Function that prints the result.
         options: Options that other commands do not have.
-        kinds: Types of options, where they are not those of the parameters.
     """
     name = tool.__name__
     parameters = inspect.signature(tool, eval_str=True).parameters
@@ -95,7 +84,7 @@ def _command_of(
 
     taken = [
         each.replace(
-            annotation=kinds.get(each.name, each.annotation),
+            annotation=_KINDS.get(each.annotation, each.annotation),
             default=DEFAULT_JOBS if each.name == "jobs" else each.default,
             kind=each.KEYWORD_ONLY,
         )
@@ -110,7 +99,7 @@ def _command_of(
 
 
 COMMANDS: dict[str, Callable[..., None]] = {
-    "repair": _command_of(tools.repair, print_repair, _REPAIR_OPTIONS, _REPAIR_KINDS),
+    "repair": _command_of(tools.repair, print_repair, _REPAIR_OPTIONS),
     "merge": _command_of(tools.merge),
     "split": _command_of(tools.split),
     "reshard": _command_of(tools.reshard),
