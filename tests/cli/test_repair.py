@@ -65,17 +65,6 @@ def test_dry_run() -> None:
     assert [path.name for path in Path().iterdir()] == ["in"]
 
 
-def test_existing_outputs_need_force() -> None:
-    write_tfrecord("out", [b"old"])
-    result = call("in", "out")
-    assert result.exit_code == 1
-    assert result.stderr.startswith("out: the output exists; choose another name")
-    assert "(--force)" in result.stderr
-    assert records_in("out") == [b"old"]
-    assert call("in", "out", "--force").exit_code == 0
-    assert len(records_in("out")) == 18
-
-
 def test_compression() -> None:
     write_tfrecord("in.gz", [b"a"], "gzip")
     assert call("in.gz", "same").exit_code == 0

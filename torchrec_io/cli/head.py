@@ -30,7 +30,7 @@ from .text import bytes_text, console_of, printable
 
 _DEFAULT_RECORDS = 5
 # Number of records whose kind is recognized together, where any number may be asked for.
-_JSON_BATCH = 64
+_JSON_BATCH = 16
 # Rows of a table that is not on a terminal: to lay out more takes long.
 _MOST_ROWS = 1000
 # Lines of the terminal besides the rows of a table: titles, notes and the prompt.
