@@ -174,7 +174,7 @@ def test_a_shuffle_has_the_order_of_a_dataset(
 ) -> None:
     """The order does not depend on the files that Ray Data sorts the records to."""
     paths = write_files(tmp_path, [50, 0, 70])
-    monkeypatch.setattr(shuffling, "_SORTED_BYTES", 2000)
+    monkeypatch.setattr(shuffling, "_SORTED_BYTES", 4000)
     result = tio.cluster.shuffle(paths, tmp_path / "out" / "x", num_shards=7, seed=4)
     assert result.counts == (17, 17, 17, 17, 17, 17, 18)
     assert list(tio.TFRecordDataset(result.paths)) == shuffled(paths, 4)

@@ -11,6 +11,7 @@ from ..tools.outputs import check_file_name
 from ..tools.report import JobReport, OnError, Result, Watcher
 from .extra import import_ray
 from .shard_output import ShardOutput
+from .shared_paths import expand_shared_paths
 
 
 def reshard(
@@ -77,9 +78,8 @@ def reshard(
     start = check_file_name(name, storage_options)
     output = ShardOutput(start, num_shards, max_bytes, compression, index, force)
     report = JobReport(on_error, watcher)
-    records = output.open_inputs(
-        paths, report, allow_missing=allow_missing, storage_options=storage_options
-    )
+    files = expand_shared_paths(paths, allow_missing=allow_missing, storage_options=storage_options)
+    records = output.open_inputs(files, report)
     report.watcher.started(records.size)
     outputs, counts = output.write(records, report)
     return report.result(outputs, counts)

@@ -9,10 +9,8 @@ from dataclasses import dataclass
 
 from .._records.scanned_block import with_loss
 from .._storage.compression import COMPRESSIONS, Compression
-from .._storage.local import StrPath
 from .._storage.location import Location
 from .._storage.outputs import split_output
-from .._storage.remote.options import StorageOptions
 from .._writing.shards import MOST_OBJECT_BYTES, check_max_bytes, refuse_shards, shards_of
 from ..checks import check_choice, check_integer
 from ..tools.outputs import refuse_shard_inputs
@@ -22,7 +20,6 @@ from .division import DividedRecords
 from .file_piece import FilePiece
 from .shard_folder import ShardFolder, TaskErrors, WrittenShard
 from .shared_indexes import open_shared_indexes
-from .shared_paths import expand_shared_paths
 
 
 @dataclass(frozen=True)
@@ -64,27 +61,15 @@ class ShardOutput:
                     "a shard would depend on all earlier ones; use num_shards"
                 )
 
-    def open_inputs(
-        self,
-        paths: StrPath | Iterable[StrPath],
-        report: JobReport,
-        *,
-        allow_missing: bool,
-        storage_options: StorageOptions,
-    ) -> DividedRecords:
+    def open_inputs(self, files: Sequence[Location], report: JobReport) -> DividedRecords:
         """Return the records of the inputs of the job.
 
         Raises:
             CorruptRecordError, TruncatedFileError: If a file is damaged, unless the report skips
                 errors.
-            FileNotFoundError: If a path matches no file, or shards are missing.
             FileExistsError: If there are shards of the output's name that may not be replaced.
-            ValueError: If there are no paths, an input could be an output, or shards would be too
-                large for a store.
+            ValueError: If an input could be an output, or shards would be too large for a store.
         """
-        files = expand_shared_paths(
-            paths, allow_missing=allow_missing, storage_options=storage_options
-        )
         refuse_shard_inputs(files, self.name, None if self.force else self.num_shards)
         if not self.force:
             refuse_shards(self.name)

@@ -21,6 +21,7 @@ from .extra import import_arrow, import_ray
 from .record_tables import BYTES_COLUMN, NUMBER_COLUMN, TableReader
 from .shard_folder import ShardFolder, WrittenShard
 from .shard_output import ShardOutput
+from .shared_paths import expand_shared_paths
 from .tasks import plain_errors
 
 # About the number of bytes of sorted records in a file, which a task holds in memory.
@@ -92,9 +93,8 @@ def shuffle(
     output = ShardOutput(start, num_shards, None, compression, index, force)
     seed = check_seed(seed)
     report = JobReport(on_error, watcher)
-    records = output.open_inputs(
-        paths, report, allow_missing=allow_missing, storage_options=storage_options
-    )
+    files = expand_shared_paths(paths, allow_missing=allow_missing, storage_options=storage_options)
+    records = output.open_inputs(files, report)
     report.watcher.started(2 * records.size)
     with ShardFolder.beside(start) as folder:
         found = folder.open(_sort(records, folder, seed, on_error))
