@@ -18,7 +18,7 @@ from .._storage.compression import Compression
 from .._storage.location import Location
 from ..errors import SchemaError
 from ..tools.report import OnError, Result, Watcher
-from .options import DEFAULT_JOBS, check_options, cluster_function, command, files_of, given_options
+from .options import DEFAULT_JOBS, check_options, command, files_of, given_options
 from .parsers import parse_image_size, parse_list, parse_pairs
 from .progress import run_job
 from .results import print_result, summary_of
@@ -46,7 +46,6 @@ def _convert(
     kind: SourceKind | None,
     allow_missing: bool,
     as_json: bool,
-    ray: str | None,
     **options: Any,
 ) -> None:
     given = given_options(options)
@@ -54,7 +53,7 @@ def _convert(
         given[name] = parse_pairs(given[name])
     if target != "tfrecord":
         function = getattr(conversions, f"to_{target}")
-        check_options(function, given | given_options({"from": kind, "ray": ray}), f"--to {target}")
+        check_options(function, given | given_options({"from": kind}), f"--to {target}")
         if target == "files" and "feature" not in given:
             raise typer.BadParameter("--to files needs --feature")
         files = files_of(sources, allow_missing=allow_missing)
@@ -68,10 +67,8 @@ def _convert(
         raise typer.BadParameter("--from images takes a single folder")
     function = getattr(conversions, f"from_{kind}")
     check_options(function, given, f"--from {kind}")
-    if ray is not None:
-        function = cluster_function(f"from_{kind}", given)
     source = sources[0] if kind == "images" else sources
-    result = run_job(functools.partial(function, source, destination, **given), ray=ray)
+    result = run_job(functools.partial(function, source, destination, **given))
     if as_json:
         print_result(result, as_json=True)
     else:
@@ -107,7 +104,6 @@ def convert(
     force: bool | None = None,
     jobs: int = DEFAULT_JOBS,
     on_error: OnError = "raise",
-    ray: str | None = None,
     allow_missing: bool = False,
     as_json: bool = False,
     label_pattern: str | None = None,
