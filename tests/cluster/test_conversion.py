@@ -87,7 +87,6 @@ def test_files_are_those_of_one_machine(
 ) -> None:
     monkeypatch.setattr(tasks, "TASK_BYTES", 1500)
     monkeypatch.setattr(spills, "RUN_BYTES", 800)
-    monkeypatch.setattr("torchrec_io.convert.parquet_import._PART_BYTES", 300)
     monkeypatch.setattr("torchrec_io.convert.image_import._PART_IMAGES", 5)
     sources = KINDS[kind](tmp_path)
     found, wanted = (
@@ -121,29 +120,6 @@ def test_a_conversion_continues_where_it_was(
     assert result.counts == (20, 20, 20)
     tio.convert.from_npz(sources, tmp_path / "one", num_shards=3)
     assert contents(tmp_path, "ray") == contents(tmp_path, "one")
-
-
-def never(*_: Any, **__: Any) -> None:
-    raise AssertionError
-
-
-@pytest.mark.parametrize("kind", ["csv", "jsonl"])
-def test_kinds_of_values_are_not_found_again(
-    tmp_path: Path, local_ray: LocalRay, monkeypatch: pytest.MonkeyPatch, kind: str
-) -> None:
-    monkeypatch.setattr(tasks, "TASK_BYTES", 1)
-    sources = KINDS[kind](tmp_path)
-    convert = getattr(tio.cluster, f"from_{kind}")
-    options: Any = {"num_shards": 3, "on_error": "skip"}
-    with pytest.raises(KeyboardInterrupt):
-        convert(sources, tmp_path / "ray", watcher=Stop(3), **options)
-    local_ray.sent.clear()
-    with monkeypatch.context() as patch:
-        patch.setattr(f"torchrec_io.convert.{kind}_import._find_kinds", never)
-        convert(sources, tmp_path / "ray", **options)
-    getattr(tio.convert, f"from_{kind}")(sources, tmp_path / "one", **options)
-    assert contents(tmp_path, "ray") == contents(tmp_path, "one")
-    assert len(local_ray.sent) < 2 + 3  # some spills were there, too
 
 
 def write_labels(path: Path, shift: int) -> Path:

@@ -34,7 +34,7 @@ from .progress import connect_to_ray, print_result, run_job, summary_of
 from .text import printable
 
 SourceKind: TypeAlias = Literal["images", "npz", "csv", "parquet", "jsonl"]
-Target: TypeAlias = Literal["tfrecord", "parquet", "webdataset", "files"]
+Target: TypeAlias = Literal["tfrecord", "parquet", "csv", "webdataset", "files"]
 
 _KINDS: dict[str, SourceKind] = {
     ".npz": "npz",
@@ -166,18 +166,24 @@ def convert(
         str | None,
         typer.Option(metavar="A,B,...", help="CSV without a header: names of the columns."),
     ] = None,
+    include: Annotated[
+        str | None, typer.Option(metavar="A,B,...", help="Tables: names of the columns to convert.")
+    ] = None,
+    exclude: Annotated[
+        str | None, typer.Option(metavar="A,B,...", help="Tables: names of columns to leave out.")
+    ] = None,
     types: Annotated[
         list[str] | None,
         typer.Option(
             metavar="NAME=TYPE,...",
-            help="CSV, JSON lines: dtypes of some columns: int64, float32 or string.",
+            help="CSV, JSON lines, Parquet: dtypes to cast to: int64, float32 or string.",
         ),
     ] = None,
     schema: Annotated[
         str | None,
         typer.Option(
             metavar="FILE",
-            help="To Parquet, WebDataset: schema, printed by 'schema --format json'.",
+            help="To tables, WebDataset: schema, printed by 'schema --format json'.",
         ),
     ] = None,
     key: Annotated[

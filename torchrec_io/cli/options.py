@@ -210,8 +210,10 @@ def _parse_pairs(texts: Iterable[str]) -> dict[str, str]:
 
 _PARSERS: dict[str, Callable[[Any], Any]] = {
     "columns": lambda text: text.split(","),
+    "exclude": lambda text: text.split(","),
     "extensions": _parse_pairs,
     "fractions": _parse_fractions,
+    "include": lambda text: text.split(","),
     "max_bytes": parse_size,
     "names": lambda text: text.split(","),
     "resize": _parse_image_size,

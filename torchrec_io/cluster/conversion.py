@@ -4,28 +4,20 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing
 from typing import Any, TypeVar
 
+from .._schema.record_sample import choose_records
 from .._schema.schema import Schema
+from .._schema.survey import Survey
+from .._schema.survey_files import survey_sample
 from .._storage.local import StrPath
 from .._storage.location import Location
 from .._storage.thread_pool import map_in_threads
-from ..convert.column_kinds import ColumnKinds, Types
-from ..convert.conversion import (
-    Conversion,
-    ConvertedPiece,
-    KindsOfPiece,
-    Options,
-    SourceFile,
-    SourcePart,
-)
-from ..convert.value_counts import ValueCounts
+from ..convert.conversion import Conversion, ConvertedPiece, Options, SourceFile, SourcePart
 from ..tools.report import Result
 from .extra import import_ray
 from .part_records import TaskErrors
-from .parts import JobPart, PartFolder
-from .shard_job import Item, Output, run_parts, write_shards
+from .shard_job import Item, Output, write_shards
 
 T = TypeVar("T")
 
@@ -73,28 +65,11 @@ class ClusterConversion(Conversion):
         files = super().source_files(sources)
         return [file._replace(location=file.location.absolute()) for file in files]
 
-    def find_dtypes(
-        self, work: Callable[[T], KindsOfPiece], parts: Sequence[SourcePart[T]], types: Types
-    ) -> dict[str, str]:
-        kinds = ColumnKinds()
-        sizes = [part.size for part in parts]
-        find = functools.partial(_find_kinds, find=work)
-        keys = [part.key for part in parts]
-        with self._output.open_folder(self._identity(), is_last=False) as folder:
-            done = run_parts(folder.stage("kinds"), find, parts, keys, sizes)
-            with closing(done):
-                for found, size in zip(done, sizes, strict=True):
-                    kinds.merge(ColumnKinds.from_json(found.facts["kinds"]))
-                    if found.errors and self.report.on_error == "raise":
-                        raise found.errors[0]
-                    self.report.add(0, size)  # the second pass reports the errors
-            return kinds.dtypes(types)
-
     def write(
         self,
         work: Callable[[T], ConvertedPiece],
         parts: Sequence[SourcePart[T]],
-        schema_of: Callable[[ValueCounts, int], Schema | None],
+        schema: Schema | Callable[[Survey], Schema | None],
         *,
         processes: bool = True,
         companions: Mapping[Location, bytes] | None = None,
@@ -108,11 +83,12 @@ class ClusterConversion(Conversion):
             companions=companions,
             check=self._check_count,
         )
-        counts = ValueCounts()
-        for facts in written.facts:
-            counts.merge(ValueCounts.from_json(facts["counts"]))
-        schema = schema_of(counts, self.report.records)
-        return self.report.result(written.outputs, written.counts, schema=schema)
+        if callable(schema):
+            records = choose_records(written.outputs, None)
+            found = schema(survey_sample(records, skip_errors=False))
+        else:
+            found = schema
+        return self.report.result(written.outputs, written.counts, schema=found)
 
     def _refuse_outputs(self) -> None:
         self._output.check_new(self._identity())
@@ -125,36 +101,15 @@ class ClusterConversion(Conversion):
         return [*self._arguments, *texts]
 
 
-def _find_kinds(
-    folder: PartFolder,
-    number: int,
-    key: str,
-    part: SourcePart[T],
-    *,
-    find: Callable[[T], KindsOfPiece],
-) -> JobPart:
-    """Write the kinds of values in a part of the sources, with the first errors."""
-    kinds = ColumnKinds()
-    errors = TaskErrors()
-    for piece in part.read():
-        found = find(piece)
-        kinds.merge(found.kinds)
-        errors.add(found.errors)
-    facts = {"kinds": kinds.to_json()}
-    return folder.write(number, [], key=key, errors=errors, facts=facts)
-
-
 def _records(
     part: SourcePart[T],
     work: Callable[[T], ConvertedPiece],
     errors: TaskErrors,
     facts: dict[str, Any],
 ) -> Iterator[bytes]:
-    """Yield the records of a part of the sources, with the numbers of values as a fact."""
-    counts = ValueCounts()
+    """Yield the records of a part of the sources."""
+    del facts
     for piece in part.read():
         converted = work(piece)
         errors.add(converted.errors)
-        counts.merge(converted.counts)
         yield from converted.records
-    facts["counts"] = counts.to_json()

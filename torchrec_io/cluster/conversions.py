@@ -12,13 +12,13 @@ JSON lines or NumPy arrays is read by one task, a Parquet file by a task for som
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 from .._storage.local import StrPath
 from .._storage.location import Location
 from ..convert.arrow import import_pyarrow
-from ..convert.column_kinds import Types
+from ..convert.columns import ColumnOptions, Types
 from ..convert.conversion import Options
 from ..convert.csv_import import convert_csv
 from ..convert.image_import import Coding, Encoding, convert_images
@@ -37,6 +37,8 @@ def from_csv(
     destination: StrPath,
     *,
     columns: Sequence[str] | None = None,
+    include: Collection[str] | None = None,
+    exclude: Collection[str] = (),
     types: Types | None = None,
     **options: Unpack[Options],
 ) -> Result:
@@ -48,6 +50,8 @@ def from_csv(
         sources: One file or several with the same columns.
         destination: Path or URL of the output file, or common start of those of the shards.
         columns: Names of the columns, for files without a header.
+        include: Names of the columns to convert. Default: all.
+        exclude: Names of columns to leave out.
         types: Stored dtypes of some columns: "int64", "float32" or "string".
         options: Keyword options of all conversions, see :class:`torchrec_io.convert.Options`,
             without ``jobs``.
@@ -64,15 +68,17 @@ def from_csv(
         ValueError: If an argument is invalid, or ``max_bytes`` is given with ``compression``.
         OSError: If a file cannot be read or written, or the destination is a URL of HTTP.
     """
-    arguments = ["csv", columns, sorted((types or {}).items())]
-    conversion = ClusterConversion(destination, options, arguments)
-    return convert_csv(conversion, sources, columns, types)
+    chosen = ColumnOptions(include, exclude, types or {})
+    conversion = ClusterConversion(destination, options, ["csv", columns, chosen])
+    return convert_csv(conversion, sources, columns, chosen)
 
 
 def from_jsonl(
     sources: StrPath | Sequence[StrPath],
     destination: StrPath,
     *,
+    include: Collection[str] | None = None,
+    exclude: Collection[str] = (),
     types: Types | None = None,
     **options: Unpack[Options],
 ) -> Result:
@@ -83,6 +89,8 @@ def from_jsonl(
     Args:
         sources: One file or several.
         destination: Path or URL of the output file, or common start of those of the shards.
+        include: Names of the columns to convert. Default: all.
+        exclude: Names of columns to leave out.
         types: Stored dtypes of some features: "int64", "float32" or "string".
         options: Keyword options of all conversions, see :class:`torchrec_io.convert.Options`,
             without ``jobs``.
@@ -99,8 +107,9 @@ def from_jsonl(
         ValueError: If an argument is invalid, or ``max_bytes`` is given with ``compression``.
         OSError: If a file cannot be read or written, or the destination is a URL of HTTP.
     """
-    arguments = ["jsonl", sorted((types or {}).items())]
-    return convert_jsonl(ClusterConversion(destination, options, arguments), sources, types)
+    chosen = ColumnOptions(include, exclude, types or {})
+    conversion = ClusterConversion(destination, options, ["jsonl", chosen])
+    return convert_jsonl(conversion, sources, chosen)
 
 
 def from_npz(
@@ -136,6 +145,10 @@ def from_npz(
 def from_parquet(
     sources: StrPath | Sequence[StrPath],
     destination: StrPath,
+    *,
+    include: Collection[str] | None = None,
+    exclude: Collection[str] = (),
+    types: Types | None = None,
     **options: Unpack[Options],
 ) -> Result:
     """Convert Parquet files to TFRecord files, on a Ray cluster.
@@ -145,6 +158,9 @@ def from_parquet(
     Args:
         sources: One file or several with the same columns.
         destination: Path or URL of the output file, or common start of those of the shards.
+        include: Names of the columns to convert. Default: all.
+        exclude: Names of columns to leave out.
+        types: Stored dtypes that some columns are cast to: "int64", "float32" or "string".
         options: Keyword options of all conversions, see :class:`torchrec_io.convert.Options`,
             without ``jobs``.
 
@@ -161,7 +177,9 @@ def from_parquet(
         OSError: If a file cannot be read or written, or the destination is a URL of HTTP.
     """
     import_pyarrow()
-    return convert_parquet(ClusterConversion(destination, options, ["parquet"]), sources)
+    chosen = ColumnOptions(include, exclude, types or {})
+    conversion = ClusterConversion(destination, options, ["parquet", chosen])
+    return convert_parquet(conversion, sources, chosen)
 
 
 def from_images(

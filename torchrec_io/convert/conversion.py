@@ -8,7 +8,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import BinaryIO, Generic, NamedTuple, TypedDict, TypeVar
 
+from .._records.record_block import RecordList
 from .._schema.schema import Schema
+from .._schema.survey import Survey, Surveyor
 from .._storage.binary_file import open_binary
 from .._storage.compression import Compression
 from .._storage.local import StrPath
@@ -22,8 +24,7 @@ from .._writing.shards import ShardFiles, refuse_shards
 from ..errors import ConversionError, TorchRecIOError
 from ..tools.outputs import check_file_name, refuse_inputs, refuse_shard_inputs
 from ..tools.report import JobReport, OnError, Result, Watcher
-from .column_kinds import ColumnKinds, Types
-from .value_counts import ValueCounts
+from .columns import FoundType, add_types
 
 Item = TypeVar("Item")
 
@@ -95,18 +96,11 @@ class SourcePart(Generic[Item]):
     read: Callable[[], Iterator[Item]]
 
 
-class KindsOfPiece(NamedTuple):
-    """The kinds of values in a piece of the source.
+class FoundPiece(NamedTuple):
+    """The dtypes that the columns of a piece of the source need, and its size in bytes."""
 
-    Attributes:
-        kinds: Kinds of values in each column.
-        size: Size of the piece in bytes.
-        errors: Errors of rows that could not be read.
-    """
-
-    kinds: ColumnKinds
+    types: dict[str, FoundType]
     size: int
-    errors: list[TorchRecIOError]
 
 
 class ConvertedPiece(NamedTuple):
@@ -116,13 +110,11 @@ class ConvertedPiece(NamedTuple):
         records: Serialized records.
         size: Size of the piece in bytes.
         errors: Errors of rows that could not be converted.
-        counts: Numbers of values in the features of the records.
     """
 
     records: list[bytes]
     size: int
     errors: list[TorchRecIOError]
-    counts: ValueCounts
 
 
 class Conversion:
@@ -187,34 +179,30 @@ class Conversion:
             self._refuse_outputs()
         return files
 
-    def find_dtypes(
-        self, work: Callable[[Item], KindsOfPiece], parts: Sequence[SourcePart[Item]], types: Types
-    ) -> dict[str, str]:
-        """Read all pieces of the source in processes to find the stored dtype of each column.
+    def find_types(
+        self, work: Callable[[Item], FoundPiece], parts: Sequence[SourcePart[Item]]
+    ) -> dict[str, FoundType]:
+        """Read all pieces of the source in processes to find the dtypes that columns need.
 
         Args:
-            work: Function of a module that finds the kinds of values in a piece.
+            work: Function of a module that finds the dtypes in a piece.
             parts: Parts of the source.
-            types: Stored dtypes of columns that do not depend on their values.
 
         Raises:
-            ConversionError: If a row cannot be read, unless errors are skipped, or a column has
-                values of several kinds.
+            ConversionError: If a column has both numbers and text.
         """
-        kinds = ColumnKinds()
+        types: dict[str, FoundType] = {}
         with OrderedPool(work, self._jobs, processes=True) as pool:
             for found in pool.map(_pieces_of(parts)):
-                kinds.merge(found.kinds)
-                if found.errors and self.report.on_error == "raise":
-                    raise found.errors[0]
-                self.report.add(0, found.size)  # the second pass reports the errors
-        return kinds.dtypes(types)
+                add_types(types, found.types)
+                self.report.add(0, found.size)
+        return types
 
     def write(
         self,
         work: Callable[[Item], ConvertedPiece],
         parts: Sequence[SourcePart[Item]],
-        schema_of: Callable[[ValueCounts, int], Schema | None],
+        schema: Schema | Callable[[Survey], Schema | None],
         *,
         processes: bool = True,
         companions: Mapping[Location, bytes] | None = None,
@@ -224,8 +212,7 @@ class Conversion:
         Args:
             work: Function of a module that converts a piece.
             parts: Parts of the source, in the order of the records.
-            schema_of: Function that returns the schema for the numbers of values of the features
-                and the number of records.
+            schema: Schema of the records, or function that returns it for a survey of them.
             processes: Whether to use processes or threads.
             companions: Contents of other files, which appear together with the records.
 
@@ -233,7 +220,7 @@ class Conversion:
             ConversionError: If a piece has an error, unless errors are skipped, or there is no
                 record to write.
         """
-        report, counts = self.report, ValueCounts()
+        report, surveyor = self.report, Surveyor()
         compression, index = self._options.get("compression"), self._options.get("index", True)
         with (
             OrderedPool(work, self._jobs, processes=processes) as pool,
@@ -258,12 +245,13 @@ class Conversion:
             for converted in pool.map(_pieces_of(parts)):
                 for record in converted.records:
                     output.write(record)
-                counts.merge(converted.counts)
+                if callable(schema):
+                    surveyor.add(RecordList.of(converted.records))
                 report.add(len(converted.records), converted.size, converted.errors)
             self._check_count(report.records)
             outputs = output.finish()
-        schema = schema_of(counts, report.records)
-        return report.result(outputs, output.counts, schema=schema)
+        found = schema(surveyor.result()) if callable(schema) else schema
+        return report.result(outputs, output.counts, schema=found)
 
     def _refuse_outputs(self) -> None:
         """Raise an error if an output exists, before the first pass over the source.

@@ -30,7 +30,6 @@ from ..errors import ConversionError, TorchRecIOError
 from ..tools.report import Result
 from .conversion import Conversion, ConvertedPiece, Options, SourcePart
 from .labels import LabelledImage, label_images
-from .value_counts import ValueCounts
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -200,7 +199,7 @@ def convert_images(
     return conversion.write(
         functools.partial(_convert, coding=coding),
         list(_parts(images)),
-        lambda *_: SCHEMA,
+        SCHEMA,
         processes=False,  # Pillow releases the GIL
         companions={companion: _lines(classes)},
     )
@@ -266,7 +265,7 @@ def _convert(images: list[LabelledImage], coding: Coding) -> ConvertedPiece:
         except ConversionError as error:
             errors.append(error)
     size = sum(image.file.size for image in images)
-    return ConvertedPiece(encode_examples(features), size, errors, ValueCounts())
+    return ConvertedPiece(encode_examples(features), size, errors)
 
 
 def _features_of(image: LabelledImage, coding: Coding) -> dict[str, bytes | int]:

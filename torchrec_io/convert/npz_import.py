@@ -137,7 +137,7 @@ def convert_npz(conversion: Conversion, sources: StrPath | Sequence[StrPath]) ->
     conversion.report.watcher.started(sum(part.size for part in parts))
     schema = Schema({array.name: array.spec() for array in archives[0]})
     work = functools.partial(_convert, dtypes={array.name: array.stored for array in archives[0]})
-    return conversion.write(work, parts, lambda *_: schema)
+    return conversion.write(work, parts, schema)
 
 
 def _arrays_of(source: SourceFile) -> list[_Array]:

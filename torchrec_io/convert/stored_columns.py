@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Generator, Mapping
+from collections.abc import Collection, Generator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -19,12 +19,14 @@ from .._parsing.parser import ExampleParser
 from .._parsing.valid_records import parse_columns
 from .._records.record_block import RecordBlock
 from .._schema.feature import Feature
-from .._schema.infer import Finding, InferredParts, infer_from
+from .._schema.infer import Finding, InferredParts, infer_surveyed
 from .._schema.record_sample import all_records
 from .._schema.schema import Schema
 from .._schema.survey import Survey, Surveyor
+from .._schema.survey_files import survey_sample
 from ..errors import DecodeError, SchemaError
 from ..tools.record_files import RecordFiles
+from .columns import ColumnOptions
 
 # What to do about a record that does not fit a schema that was given.
 _REMEDY = (
@@ -130,13 +132,14 @@ class StoredReader:
     Args:
         files: Files to read.
         schema: Features to read.
-        survey: Facts about the features of all records, if they are known. If not, records are
-            surveyed while they are read.
+        survey: Facts about the features of all records, if they are known. If not, the features of
+            records are listed while they are read.
         remedy: Advice in the error of a record that does not fit the schema.
 
     Attributes:
         schema: Schema of the stored values, with a FixedLenFeature or VarLenFeature for every
             feature.
+        survey: Facts about the features of all records, if they are known.
 
     Raises:
         SchemaError: If a spec reads several stored features.
@@ -151,7 +154,7 @@ class StoredReader:
         remedy: str = _REMEDY,
     ) -> None:
         self._files = files
-        self._survey = survey
+        self.survey: Survey | None = survey
         self._surveyor = Surveyor(with_values=False)
         self._remedy = remedy
         self._parser = StoredParser(schema)
@@ -159,7 +162,11 @@ class StoredReader:
 
     @classmethod
     def start(
-        cls, files: RecordFiles, schema: Schema | Mapping[str, Any] | None, jobs: int
+        cls,
+        files: RecordFiles,
+        schema: Schema | Mapping[str, Any] | None,
+        jobs: int,
+        options: ColumnOptions | None = None,
     ) -> StoredReader:
         """Report the start of a conversion, and infer a schema from all records if there is none.
 
@@ -167,27 +174,32 @@ class StoredReader:
             files: Files to read.
             schema: Features to read, or None.
             jobs: Number of threads that inspect the records.
+            options: Names of features to include and exclude.
 
         Raises:
             SchemaError: If there is no record to infer a schema from, a feature that has values
                 would be left out, or a spec reads several stored features.
             DecodeError: If a record has no features, unless the report skips errors.
             CorruptRecordError: If a record is damaged, unless the report skips errors.
+            ValueError: If there is no feature of a given name.
         """
-        if schema is not None:
-            files.report.watcher.started(files.size)
-            return cls(files, Schema.of(schema))
-        files.report.watcher.started(2 * files.size)
-        found = infer_schema(files, jobs)
-        _refuse_left_out(found.findings)
-        return cls(files, Schema(**found.parts), survey=found.survey)
+        options = options or ColumnOptions()
+        survey = None
+        files.report.watcher.started(files.size if schema is not None else 2 * files.size)
+        if schema is None:
+            found = infer_schema(files, jobs)
+            chosen = options.chosen(found.findings)
+            _refuse_left_out({name: found.findings[name] for name in chosen})
+            schema, survey = Schema(**found.parts), found.survey
+        schema = Schema.of(schema)
+        return cls(files, _restricted(schema, options.chosen(schema)), survey=survey)
 
     def left_out(self) -> dict[str, int]:
         """Return the number of records that have values of each feature that was not read.
 
         It is complete once all blocks were read.
         """
-        survey = self._survey or self._surveyor.result()
+        survey = self.survey or self._surveyor.result()
         read = {"context": self.schema.context, "list": self.schema.sequence or {}}
         counts: dict[str, int] = {}
         for where, summaries in (("context", survey.context), ("list", survey.lists)):
@@ -234,7 +246,7 @@ class StoredReader:
         parsed, failures = self._parser.parse(block)
         for number, failure in failures:
             self.skip(number, self._reason(failure), failure.feature)
-        if self._survey is None:
+        if self.survey is None:
             self._surveyor.add(parsed.block)
         return parsed
 
@@ -267,20 +279,35 @@ def infer_schema(files: RecordFiles, jobs: int) -> InferredParts:
 
     Damaged records are skipped if the report does so, and counted later.
     """
-    watcher = files.report.watcher
-    return infer_from(
+    survey = survey_sample(
         all_records(files.reader.indexes),
         skip_errors=files.report.on_error == "skip",
         jobs=jobs,
-        advanced=lambda size: watcher.advanced(size, 0),
+        advanced=lambda size: files.report.watcher.advanced(size, 0),
+        all_text=True,
     )
+    return infer_surveyed(survey, survey.records)
 
 
 def _refuse_left_out(findings: Mapping[str, Finding]) -> None:
     """Raise an error if a feature was left out, because the findings are not shown."""
     for name, finding in findings.items():
         if finding.spec is None and finding.kind != "none":
-            raise SchemaError(f"{finding.why}; use schema to give one without it", feature=name)
+            raise SchemaError(
+                f"{finding.why}; leave it out with exclude, or use schema to give one without it",
+                feature=name,
+            )
+
+
+def _restricted(schema: Schema, names: Collection[str]) -> Schema:
+    """Return a schema of some features of another."""
+    if len(names) == len(schema):
+        return schema
+    context = {name: spec for name, spec in schema.context.items() if name in names}
+    if schema.sequence is None:
+        return Schema(context)
+    sequence = {name: spec for name, spec in schema.sequence.items() if name in names}
+    return Schema(context=context, sequence=sequence)
 
 
 def _as_stored(schema: Schema) -> Schema:
