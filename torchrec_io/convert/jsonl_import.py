@@ -168,7 +168,7 @@ def _parse(piece: _JsonLines) -> Any:
         RecursionError: If values are nested too deeply.
     """
     pa = import_pyarrow()
-    rows = [json.loads(line, object_pairs_hook=_members) for _, line in piece.lines]
+    rows = [_DECODER.decode(line.decode()) for _, line in piece.lines]
     if not all(isinstance(row, dict) for row in rows):
         raise ValueError("the line is not an object")
     return pa.RecordBatch.from_struct_array(pa.array(rows, None if rows else pa.struct([])))
@@ -179,3 +179,6 @@ def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(members) < len(pairs):
         raise ValueError("two members have the same name")
     return members
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_members)
