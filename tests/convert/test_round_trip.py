@@ -99,6 +99,9 @@ def test_features_are_left_out(tmp_path: Path) -> None:
     done = tio.convert.to_csv(path, tmp_path / "a", include=["a"])
     assert Path(done.paths[0]).read_text() == '"a"\n1\n2\n'
     assert done.left_out == {"b": 2, "c": 1}
+    mixed = write_tfrecord(tmp_path / "mixed", [*records, example_of(a=[3], b=[1])])
+    done = tio.convert.to_csv(mixed, tmp_path / "m", exclude=["b", "c"])
+    assert Path(done.paths[0]).read_text() == '"a"\n1\n2\n3\n'
     with pytest.raises(tio.SchemaError, match="CSV cannot store several values") as caught:
         tio.convert.to_csv(path, tmp_path / "b")
     assert caught.value.feature == "c"

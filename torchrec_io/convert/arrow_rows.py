@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from .._schema.image_spec import ImageFeature
@@ -12,10 +11,9 @@ from .._schema.schema import Schema
 from .._schema.specs import FixedLenFeature
 from .._schema.survey import Survey
 from ..errors import ConversionError, TorchRecIOError
-from ..tools.report import Result
 from .arrow import import_pyarrow
 from .columns import Types, shortened
-from .conversion import Conversion, ConvertedPiece, SourcePart
+from .conversion import ConvertedPiece
 from .rows import Row, encode_rows
 
 
@@ -102,30 +100,16 @@ class ColumnTypes(NamedTuple):
         return Schema(specs) if specs else None
 
 
-def convert_tables(
-    conversion: Conversion,
-    work: Callable[..., ConvertedPiece],
-    parts: Sequence[SourcePart[Any]],
-    types: ColumnTypes,
-) -> Result:
-    """Convert the tables of all parts of the sources.
-
-    Args:
-        conversion: The conversion.
-        work: Function of a module that converts a piece of a part to stored types.
-        parts: Parts of the sources, in the order of the records.
-        types: Stored types of the columns to convert.
-    """
-    return conversion.write(functools.partial(work, types=types), parts, types.schema)
-
-
 def encode_table(table: Table, types: ColumnTypes) -> ConvertedPiece:
     """Cast the columns of a table to their stored types, and serialize its rows."""
     rows = [Row(table.path, place, {}) for place in table.places]
     errors: dict[int, TorchRecIOError] = {}
     columns = {}
-    for name in types.dtypes.keys() & {*table.batch.schema.names}:
-        column, dtype = table.batch.column(name), types.dtypes[name]
+    names = {*table.batch.schema.names}
+    for name, dtype in types.dtypes.items():
+        if name not in names:  # a JSON member that these lines lack
+            continue
+        column = table.batch.column(name)
         cast, invalid = cast_column(column, dtype, 2 if name in types.lists else 1)
         for i in invalid:
             reason = f"{shown(column[i])} does not fit in {dtype}"

@@ -14,7 +14,7 @@ from ..checks import counted
 from ..errors import ConversionError
 from ..tools.report import Result
 from .arrow import import_pyarrow
-from .arrow_rows import ColumnTypes, Table, convert_tables, encode_table
+from .arrow_rows import ColumnTypes, Table, encode_table
 from .columns import ColumnOptions, FoundType, Types, add_types, stored_dtypes
 from .conversion import Conversion, FoundPiece, Options, SourceFile, SourcePart
 
@@ -97,14 +97,15 @@ def convert_csv(
     untyped = [name for name in chosen if name not in options.types]
     size = sum(file.size for file in files)
     conversion.report.watcher.started(2 * size if untyped else size)
-    read = functools.partial(_tables, names=names, has_header=columns is None)
+    read = functools.partial(_tables, names=names, kept=chosen, has_header=columns is None)
     parts = [SourcePart(file.path, file.size, functools.partial(read, file)) for file in files]
     dtypes = dict(options.types)
     if untyped:
         found = conversion.find_types(functools.partial(_find_types, names=untyped), parts)
         dtypes |= stored_dtypes(found, found)
     types = ColumnTypes({name: dtypes[name] for name in chosen if name in dtypes})
-    return convert_tables(conversion, encode_table, parts, types)
+    work = functools.partial(encode_table, types=types)
+    return conversion.write(work, parts, types.schema)
 
 
 # ---- reading ----
@@ -180,40 +181,39 @@ def _opened(
         raise ConversionError(reason, path=source.path) from None
 
 
-def _tables(source: SourceFile, names: Sequence[str], *, has_header: bool) -> Iterator[Table]:
-    """Yield the rows of a file in pieces."""
+def _tables(
+    source: SourceFile, names: Sequence[str], kept: Sequence[str], *, has_header: bool
+) -> Iterator[Table]:
+    """Yield the rows of a file in pieces, with some of the columns."""
     pa = import_pyarrow()
-    skipped: dict[int, Any] = {}
+    skipped: set[int] = set()
+    errors: list[ConversionError] = []
 
     def skip(row: Any) -> str:
-        skipped[row.number] = row
+        fields = counted(row.actual_columns, "field")
+        reason = f"row {row.number}: the row has {fields}, expected {row.expected_columns}"
+        errors.append(ConversionError(reason, path=source.path))
+        skipped.add(row.number)
         return "skip"
 
     numbers = (n for n in itertools.count(2 if has_header else 1) if n not in skipped)
-    left, reported = source.size, 0
-    place, value = "", None
+    left, place, value = source.size, "", None
     with _opened(source, names, has_header, skip) as reader:
         end = pa.RecordBatch.from_pylist([], reader.schema)
         for rows in itertools.chain(reader, [end]):
             size = left if rows is end else min(left, _PIECE_BYTES)
             left -= size
             places = [f"row {n}" for n in itertools.islice(numbers, rows.num_rows)]
-            new = list(itertools.islice(skipped.values(), reported, None))
-            reported += len(new)
             if places:
                 place, value = places[-1], rows.column(len(names) - 1)[-1].as_py()
-            columns = [column.view(pa.string()) for column in rows.columns]
-            batch = pa.RecordBatch.from_arrays(columns, names)
-            yield Table(source.path, batch, places, size, [_error(source, row) for row in new])
+            columns = [rows.column(name).view(pa.string()) for name in kept]
+            batch = pa.RecordBatch.from_arrays(columns, list(kept))
+            found = errors[:]
+            del errors[: len(found)]  # Arrow may add further ones meanwhile
+            yield Table(source.path, batch, places, size, found)
     if value is not None and b"\n" in value and _ends_with(source, value):
         reason = f"{place}: a quote is not closed before the end of the file"
         raise ConversionError(reason, path=source.path)
-
-
-def _error(source: SourceFile, row: Any) -> ConversionError:
-    fields = counted(row.actual_columns, "field")
-    reason = f"row {row.number}: the row has {fields}, expected {row.expected_columns}"
-    return ConversionError(reason, path=source.path)
 
 
 def _ends_with(source: SourceFile, value: bytes) -> bool:

@@ -14,7 +14,6 @@ from .arrow import import_pyarrow
 from .arrow_rows import (
     ColumnTypes,
     Table,
-    convert_tables,
     encode_table,
     item_type,
     shown,
@@ -102,7 +101,8 @@ def convert_jsonl(
     parts = [SourcePart(file.path, file.size, functools.partial(_pieces, file)) for file in files]
     found = conversion.find_types(functools.partial(_find_types, typed=options.types), parts)
     types = ColumnTypes(stored_dtypes(found, options.chosen(found)))
-    return convert_tables(conversion, _convert, parts, types)
+    work = functools.partial(_convert, types=types)
+    return conversion.write(work, parts, types.schema)
 
 
 def _pieces(file: SourceFile) -> Iterator[_JsonLines]:

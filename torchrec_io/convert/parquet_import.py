@@ -11,7 +11,7 @@ from .._storage.local import StrPath
 from ..errors import ConversionError
 from ..tools.report import Result
 from .arrow import import_pyarrow
-from .arrow_rows import ColumnTypes, Table, convert_tables, encode_table
+from .arrow_rows import ColumnTypes, Table, encode_table
 from .columns import ColumnOptions, Types
 from .conversion import Conversion, Options, SourceFile, SourcePart
 
@@ -83,7 +83,8 @@ def convert_parquet(
             raise ConversionError(reason, path=file.path)
     conversion.report.watcher.started(sum(file.size for file in files))
     parts = [part for file in files for part in _parts(file, [*tables[0].dtypes])]
-    return convert_tables(conversion, encode_table, parts, tables[0])
+    work = functools.partial(encode_table, types=tables[0])
+    return conversion.write(work, parts, tables[0].schema)
 
 
 # ---- reading ----

@@ -19,7 +19,7 @@ from .._parsing.parser import ExampleParser
 from .._parsing.valid_records import parse_columns
 from .._records.record_block import RecordBlock
 from .._schema.feature import Feature
-from .._schema.infer import Finding, InferredParts, infer_surveyed
+from .._schema.infer import InferredParts, infer_surveyed
 from .._schema.record_sample import all_records
 from .._schema.schema import Schema
 from .._schema.survey import Survey, Surveyor
@@ -86,6 +86,7 @@ class StoredParser:
 
     Args:
         schema: Features to read.
+        names: Names of the features to read. Default: all.
 
     Attributes:
         schema: Schema of the stored values, with a FixedLenFeature or VarLenFeature for every
@@ -95,8 +96,8 @@ class StoredParser:
         SchemaError: If a spec reads several stored features.
     """
 
-    def __init__(self, schema: Schema) -> None:
-        self.schema: Schema = _as_stored(schema)
+    def __init__(self, schema: Schema, names: Collection[str] | None = None) -> None:
+        self.schema: Schema = _as_stored(schema, names)
         self._parser = ExampleParser(self.schema)
 
     def parse(self, block: RecordBlock) -> tuple[StoredBlock, list[tuple[int, RecordFailure]]]:
@@ -132,6 +133,7 @@ class StoredReader:
     Args:
         files: Files to read.
         schema: Features to read.
+        names: Names of the features to read. Default: all.
         survey: Facts about the features of all records, if they are known. If not, the features of
             records are listed while they are read.
         remedy: Advice in the error of a record that does not fit the schema.
@@ -150,6 +152,7 @@ class StoredReader:
         files: RecordFiles,
         schema: Schema,
         *,
+        names: Collection[str] | None = None,
         survey: Survey | None = None,
         remedy: str = _REMEDY,
     ) -> None:
@@ -157,7 +160,7 @@ class StoredReader:
         self.survey: Survey | None = survey
         self._surveyor = Surveyor(with_values=False)
         self._remedy = remedy
-        self._parser = StoredParser(schema)
+        self._parser = StoredParser(schema, names)
         self.schema: Schema = self._parser.schema
 
     @classmethod
@@ -184,15 +187,17 @@ class StoredReader:
             ValueError: If there is no feature of a given name.
         """
         options = options or ColumnOptions()
-        survey = None
         files.report.watcher.started(files.size if schema is not None else 2 * files.size)
-        if schema is None:
-            found = infer_schema(files, jobs)
-            chosen = options.chosen(found.findings)
-            _refuse_left_out({name: found.findings[name] for name in chosen})
-            schema, survey = Schema(**found.parts), found.survey
-        schema = Schema.of(schema)
-        return cls(files, _restricted(schema, options.chosen(schema)), survey=survey)
+        if schema is not None:
+            schema = Schema.of(schema)
+            return cls(files, schema, names=options.chosen(schema))
+        found = infer_schema(files, jobs)
+        names = options.chosen(found.findings)
+        for name in names:
+            finding = found.findings[name]
+            if finding.spec is None and finding.kind != "none":
+                raise SchemaError(f"{finding.why}; use schema to give one without it", feature=name)
+        return cls(files, Schema(**found.parts), names=names, survey=found.survey)
 
     def left_out(self) -> dict[str, int]:
         """Return the number of records that have values of each feature that was not read.
@@ -289,33 +294,19 @@ def infer_schema(files: RecordFiles, jobs: int) -> InferredParts:
     return infer_surveyed(survey, survey.records)
 
 
-def _refuse_left_out(findings: Mapping[str, Finding]) -> None:
-    """Raise an error if a feature was left out, because the findings are not shown."""
-    for name, finding in findings.items():
-        if finding.spec is None and finding.kind != "none":
-            raise SchemaError(
-                f"{finding.why}; leave it out with exclude, or use schema to give one without it",
-                feature=name,
-            )
+def _as_stored(schema: Schema, names: Collection[str] | None) -> Schema:
+    """Return a schema of the stored values of all features, or of some."""
 
+    def stored(specs: Mapping[str, Feature]) -> dict[str, Feature]:
+        return {
+            name: _stored(name, spec)
+            for name, spec in specs.items()
+            if names is None or name in names
+        }
 
-def _restricted(schema: Schema, names: Collection[str]) -> Schema:
-    """Return a schema of some features of another."""
-    if len(names) == len(schema):
-        return schema
-    context = {name: spec for name, spec in schema.context.items() if name in names}
     if schema.sequence is None:
-        return Schema(context)
-    sequence = {name: spec for name, spec in schema.sequence.items() if name in names}
-    return Schema(context=context, sequence=sequence)
-
-
-def _as_stored(schema: Schema) -> Schema:
-    context = {name: _stored(name, spec) for name, spec in schema.context.items()}
-    if schema.sequence is None:
-        return Schema(context)
-    sequence = {name: _stored(name, spec) for name, spec in schema.sequence.items()}
-    return Schema(context=context, sequence=sequence)
+        return Schema(stored(schema.context))
+    return Schema(context=stored(schema.context), sequence=stored(schema.sequence))
 
 
 def _stored(name: str, spec: Feature) -> Feature:
