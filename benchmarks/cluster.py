@@ -1,4 +1,4 @@
-"""Speed and memory of reading and of jobs on Ray, on the two CPUs of one machine.
+"""Speed of reading and of jobs on Ray, on the two CPUs of one machine.
 
 python -m benchmarks.cluster [--scale 0.2] [--rounds 3]
 
@@ -7,7 +7,6 @@ CPU time is that of the driver and of all processes of Ray together.
 
 from __future__ import annotations
 
-import filecmp
 import json
 import os
 import tempfile
@@ -16,14 +15,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 import torchrec_io as tio
 from benchmarks.common import (
     MB,
     arguments,
     ensure_data,
-    memory_of,
     run_child,
     spread,
     table,
@@ -43,9 +39,6 @@ _MIN_JOB_SPEED = 0.7
 _JOB_BYTES = 1_600 * MB
 _JOB_FILES = 8
 _JOB_NAMES = 8  # names of each file, so that jobs take long enough
-_TASK_BYTES = 64 << 20
-_TABLES = 8
-_TABLE_ROWS = 200_000  # of 10 columns: a task takes seconds
 
 
 def _schema(name: str) -> dict[str, Any]:
@@ -141,24 +134,6 @@ def _build_index(path: str) -> None:
     tio.RecordIndex.build(path).save()
 
 
-def _make_tables(folder: Path) -> list[str]:
-    """Write Parquet files of numbers and text."""
-    import pyarrow as pa  # noqa: PLC0415  # for this job alone
-    import pyarrow.parquet as pq  # noqa: PLC0415
-
-    generator = np.random.default_rng(0)
-    paths = []
-    for number in range(_TABLES):
-        columns: dict[str, Any] = {
-            f"n{i}": generator.integers(0, 10**6, _TABLE_ROWS) for i in range(6)
-        }
-        columns |= {f"x{i}": generator.random(_TABLE_ROWS, np.float32) for i in range(3)}
-        columns["name"] = [f"name {i}" for i in range(_TABLE_ROWS)]
-        paths.append(str(folder / f"table-{number}.parquet"))
-        pq.write_table(pa.table(columns), paths[-1], row_group_size=50_000)
-    return paths
-
-
 def _jobs(rounds: int) -> None:
     """Print the times of jobs on one machine and on Ray, in a fresh process."""
     from benchmarks.ray_session import ray_session, timed  # noqa: PLC0415  # imports Ray
@@ -177,24 +152,14 @@ def _jobs(rounds: int) -> None:
                 lambda: tio.cluster.verify(paths),
             ),
         }
-        tables = _make_tables(folder)
-        options: dict[str, Any] = {"num_shards": 8, "force": True}
-        jobs["from_parquet"] = (
-            lambda: tio.convert.from_parquet(tables, folder / "threads", jobs=2, **options),
-            lambda: tio.cluster.from_parquet(tables, folder / "ray", **options),
-        )
         found: dict[str, Any] = {}
         for job, ways in jobs.items():
             for work in ways:
                 work()
-            inputs = tables if job == "from_parquet" else paths
-            size = sum(map(os.path.getsize, inputs))
+            size = sum(map(os.path.getsize, paths))
             found[job] = size, [[timed(work) for work in ways] for _ in range(rounds)]
         reports = tio.cluster.verify(paths)
         assert reports == [verify_file(path) for path in paths]
-        for shard in range(8):
-            one, many = (tio.shard_path(folder / name, shard, 8) for name in ("threads", "ray"))
-            assert filecmp.cmp(one, many, shallow=False)
         print(json.dumps(found))
 
 
@@ -216,49 +181,6 @@ def _job_rows(rounds: int) -> list[list[object]]:
     return rows
 
 
-# ---- memory of the shuffle ----
-
-
-def _shuffle(files: int) -> None:
-    """Print the memory that a shuffle takes in a task, in a fresh process."""
-    from benchmarks.ray_session import ray_session, workers  # noqa: PLC0415  # imports Ray
-
-    with tempfile.TemporaryDirectory(dir=data_dir()) as name, ray_session():
-        folder = Path(name)
-        paths = _make_files(folder, files, 2 * _TASK_BYTES)
-        options: dict[str, Any] = {"num_shards": 4, "index": False, "force": True}
-        tio.cluster.shuffle(WORKLOADS["tabular"].files[:1], folder / "small", **options)
-        before = {process.pid: memory_of(process.pid)["VmRSS"] for process in workers()}
-        for pid in before:
-            Path(f"/proc/{pid}/clear_refs").write_text("5")  # the peak is that of this shuffle
-        result = tio.cluster.shuffle(paths, folder / "out", task_bytes=_TASK_BYTES, **options)
-        peaks = [
-            memory_of(pid)["VmHWM"] - resident
-            for pid, resident in before.items()
-            if os.path.exists(f"/proc/{pid}")
-        ]
-        size = sum(map(os.path.getsize, paths))
-        assert result.records * 64 < size
-        found = {"size": size, "records": result.records, "peak": max(peaks)}
-        print(json.dumps(found))
-
-
-def _shuffle_rows() -> list[list[object]]:
-    rows: list[list[object]] = []
-    for files in (4, 12):
-        found = run_child("cluster", "--shuffle", str(files))
-        in_a_task = found["records"] * _TASK_BYTES / found["size"]
-        bound = 2 * _TASK_BYTES + 64 * in_a_task + (16 << 20)
-        rows.append(
-            [
-                f"{found['size'] / MB:.0f} MB, {found['records']:,} records",
-                f"{found['peak'] / MB:.0f}",
-                f"< {bound / MB:.0f}",
-            ]
-        )
-    return rows
-
-
 def _print_tables(scale: float, rounds: int) -> None:
     ensure_data(_READS, scale)
     headers = ["Workload", "`ray.data.read_tfrecords`, records per CPU-second"]
@@ -267,8 +189,6 @@ def _print_tables(scale: float, rounds: int) -> None:
     headers = ["Job, and time", "One machine, MB per second", "Ray, MB per second"]
     headers += ["Speed relative to one machine", "Target"]
     print("\n" + table(headers, _job_rows(rounds)), flush=True)
-    headers = ["Shuffle with `task_bytes` of 64 MiB", "Memory of a task, MB", "Formula, MB"]
-    print("\n" + table(headers, _shuffle_rows()), flush=True)
 
 
 def main() -> None:
@@ -276,14 +196,11 @@ def main() -> None:
     parser = arguments(__doc__, rounds=3)
     parser.add_argument("--read", help="measure our reading of a workload")
     parser.add_argument("--jobs", action="store_true", help="measure jobs")
-    parser.add_argument("--shuffle", type=int, help="measure a shuffle of this number of files")
     args = parser.parse_args()
     if args.read:
         _read(args.read, args.rounds)
     elif args.jobs:
         _jobs(args.rounds)
-    elif args.shuffle:
-        _shuffle(args.shuffle)
     else:
         _print_tables(args.scale, args.rounds)
 

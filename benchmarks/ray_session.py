@@ -55,20 +55,6 @@ def timed(work: Callable[[], object]) -> tuple[float, float]:
     return cpu_seconds() - cpu, time.perf_counter() - wall
 
 
-def workers() -> list[psutil.Process]:
-    """Return the processes that run tasks."""
-    found = []
-    for process in psutil.Process().children(recursive=True):
-        try:
-            if process.name().startswith("ray::") or "default_worker.py" in " ".join(
-                process.cmdline()
-            ):
-                found.append(process)
-        except psutil.NoSuchProcess:
-            continue
-    return found
-
-
 def measure_reads(
     read: Callable[[list[str]], Any], paths: list[str], rounds: int
 ) -> dict[str, Any]:

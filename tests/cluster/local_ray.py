@@ -1,4 +1,4 @@
-"""A stand-in for Ray that runs tasks in this process, one after another, in any order.
+"""A stand-in for Ray that runs tasks in this process, when their results are requested.
 
 As on a cluster, tasks have another working directory than the process that starts them.
 """
@@ -42,9 +42,6 @@ class LocalRay:
     def remote(self, **_: Any) -> Callable[[Any], Any]:
         return lambda function: SimpleNamespace(remote=lambda *args: _Task(function, args))
 
-    def wait(self, references: list[Any], num_returns: int) -> tuple[list[Any], list[Any]]:
-        return references[-num_returns:], references[:-num_returns]  # the last one is done first
-
     def get(self, task: Any) -> Any:
         pickled = cloudpickle.dumps((task.function, task.args))  # type: ignore[no-untyped-call]
         self.sent.append(len(pickled))
@@ -60,10 +57,6 @@ class LocalRay:
     def cancel(self, task: Any) -> None:
         del task
         self.cancelled += 1
-
-    def cluster_resources(self) -> dict[str, float]:
-        assert self.is_started
-        return {"CPU": 2.0}
 
 
 @contextmanager

@@ -6,34 +6,29 @@ import contextlib
 import functools
 import os
 import signal
-import subprocess
-import sys
 import threading
 import time
-import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import ray
-from ray import cloudpickle
 from ray.cluster_utils import Cluster
 from ray.data.expressions import col
 from typer.testing import CliRunner
 
 import torchrec_io as tio
+from tests.cluster.damage import damage_silently
 from tests.cluster.rows import assert_same
-from tests.cluster.stored import assert_same_as_local, names
-from tests.cluster.test_resharding import contents
+from tests.cluster.stored import names
 from tests.support import every_kind
 from tests.support.datasets import SCHEMA, record, write_files
 from tests.support.pages import run_page
 from tests.support.stores import S3Server
 from tests.support.tfrecord import frame, write_tfrecord
 from torchrec_io.cli.commands import app
-from torchrec_io.cluster import tasks
-from torchrec_io.tools.report import Watcher
+from torchrec_io.cluster import shuffling, tasks
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -166,47 +161,75 @@ def test_nothing_is_written_if_a_task_fails(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-class LostTask:
-    """A task that does not end before its process is killed, and is then run again.
+# ---- shuffles ----
 
-    It is the first one that starts, or the first one on a node. Files in a folder tell the
-    processes about it.
+
+def shuffled(paths: list[str], seed: int) -> list[Any]:
+    return list(tio.TFRecordDataset(paths, shuffle=True, seed=seed))
+
+
+@pytest.mark.usefixtures("cluster")
+def test_a_shuffle_has_the_order_of_a_dataset(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The order does not depend on the files that Ray Data sorts the records to."""
+    paths = write_files(tmp_path, [50, 0, 70])
+    monkeypatch.setattr(shuffling, "_SORTED_BYTES", 4000)
+    result = tio.cluster.shuffle(paths, tmp_path / "out" / "x", num_shards=7, seed=4)
+    assert result.counts == (17, 17, 17, 17, 17, 17, 18)
+    assert list(tio.TFRecordDataset(result.paths)) == shuffled(paths, 4)
+    assert len(os.listdir(tmp_path / "out")) == 14
+    with pytest.raises(FileExistsError):
+        tio.cluster.shuffle(paths, tmp_path / "out" / "x", num_shards=2)
+
+
+@pytest.mark.usefixtures("cluster")
+def test_damage_in_a_shuffle(tmp_path: Path) -> None:
+    paths = write_files(tmp_path, [20, 20])
+    index = tio.RecordIndex.build(paths[1])
+    damage_silently(Path(paths[1]), [int(index.offsets[3]) + 14])
+    before = sorted(os.listdir(tmp_path))
+    with pytest.raises(tio.CorruptRecordError) as raised:
+        tio.cluster.shuffle(paths, tmp_path / "x", num_shards=2)
+    assert (raised.value.path, raised.value.record) == (paths[1], 3)
+    assert sorted(os.listdir(tmp_path)) == before
+    result = tio.cluster.shuffle(paths, tmp_path / "x", num_shards=2, seed=1, on_error="skip")
+    assert (result.counts, result.skipped) == ((19, 20), 1)
+    wanted = tio.TFRecordDataset(paths, shuffle=True, seed=1, on_error="skip")
+    assert list(tio.TFRecordDataset(result.paths)) == list(wanted)
+
+
+# ---- lost processes and nodes ----
+
+
+class SlowTasks:
+    """Tasks of which one on a node does not end before it is lost, and is then run again.
+
+    A file in a folder tells the processes about it.
     """
 
-    def __init__(self, folder: Path, node: str | None = None) -> None:
-        self._log, self._chosen = folder / "log", folder / "chosen"
-        self._node = node
+    def __init__(self, folder: Path, node: str) -> None:
+        self._chosen, self._node = folder / "chosen", node
 
     def run_tasks(self, function: Any, items: Any, sizes: Any) -> Any:
-        """Run tasks of which one gets lost."""
-        return run_tasks(functools.partial(self._noted, function=function), items, sizes)
+        """Run tasks of which one on the node gets lost."""
+        return run_tasks(functools.partial(self._slowly, function=function), items, sizes)
 
-    def kill_by(self, kill: Callable[[int], object]) -> threading.Thread:
-        """Call a function with the number of the process, in a thread, when the task runs."""
+    def when_running(self, act: Callable[[], object]) -> threading.Thread:
+        """Call a function, in a thread, when the task runs."""
 
         def wait() -> None:
-            while not (self._chosen.exists() and self._chosen.read_text().endswith("\n")):
+            while not self._chosen.exists():
                 time.sleep(0.01)
-            kill(int(self._chosen.read_text().split()[1]))
+            act()
 
         thread = threading.Thread(target=wait, daemon=True)
         thread.start()
         return thread
 
-    @property
-    def runs(self) -> int:
-        """Number of times that the task was started."""
-        name = self._chosen.read_text().split()[0]
-        return sum(line.split()[0] == name for line in self._log.read_text().splitlines())
-
-    def _noted(self, item: Any, *, function: Any) -> Any:
-        note = f"{zlib.crc32(cloudpickle.dumps(item))} {os.getpid()}\n"  # type: ignore[no-untyped-call]
-        with self._log.open("a") as file:
-            file.write(note)
-        if self._node in (None, ray.get_runtime_context().get_node_id()):
-            with contextlib.suppress(FileExistsError), self._chosen.open("x") as chosen:
-                chosen.write(note)
-                chosen.flush()
+    def _slowly(self, item: Any, *, function: Any) -> Any:
+        if self._node == ray.get_runtime_context().get_node_id():
+            with contextlib.suppress(FileExistsError), self._chosen.open("x"):
                 time.sleep(600)
         return function(item)
 
@@ -214,122 +237,55 @@ class LostTask:
 run_tasks = tasks.run_tasks
 
 
-def test_work_is_finished_when_a_node_is_lost(
+def test_no_record_is_lost_with_a_node(
     cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tasks, "TASK_BYTES", 1)
     (tmp_path / "data").mkdir()
-    paths = write_files(tmp_path / "data", [200] * 30)
+    paths = write_files(tmp_path / "data", [200] * 10)
+    tio.cluster.index(paths)
     node = cluster.add_node(num_cpus=2, object_store_memory=100 << 20)
     cluster.wait_for_nodes()
-    lost = LostTask(tmp_path, node.node_id)
-    killer = lost.kill_by(lambda _: cluster.remove_node(node, allow_graceful=False))
-    with monkeypatch.context() as patch:
-        patch.setattr(tasks, "run_tasks", lost.run_tasks)
-        found = tio.cluster.reshard(paths, tmp_path / "data" / "ray", num_shards=7)
+    lost = SlowTasks(tmp_path, node.node_id)
+    killer = lost.when_running(lambda: cluster.remove_node(node, allow_graceful=False))
+    monkeypatch.setattr(tasks, "run_tasks", lost.run_tasks)
+    found = tio.cluster.reshard(paths, tmp_path / "data" / "x", num_shards=7)
     killer.join()
-    assert lost.runs == 2
-    wanted = tio.tools.reshard(paths, tmp_path / "data" / "one", num_shards=7)
-    assert found.counts == wanted.counts
-    assert contents(tmp_path / "data", "ray") == contents(tmp_path / "data", "one")
-    results = tio.cluster.index(paths)
-    assert [(result.path, result.records) for result in results] == [(p, 200) for p in paths]
-    reports = tio.cluster.verify(paths)
-    assert all(report.ok and report.records == 200 for report in reports)
-    assert {result.state for result in tio.cluster.index(paths)} == {"up to date"}
+    assert list(tio.TFRecordDataset(found.paths)) == list(tio.TFRecordDataset(paths))
+    assert len(os.listdir(tmp_path / "data")) == 2 * (10 + 7)
 
 
 @pytest.mark.usefixtures("cluster")
-@pytest.mark.parametrize("job", ["shuffle", "from_jsonl"])
-def test_work_is_finished_when_a_worker_is_killed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, job: str
-) -> None:
-    monkeypatch.setattr(tasks, "TASK_BYTES", 1)
-    (tmp_path / "data").mkdir()
-    paths = write_files(tmp_path / "data", [50] * 6)
-    if job == "from_jsonl":
-        for path in paths:
-            Path(path).write_text("".join(f'{{"x": {x}}}\n' for x in range(30)))
-    lost = LostTask(tmp_path)
-    killer = lost.kill_by(lambda process: os.kill(process, signal.SIGKILL))
-    options: Any = {"num_shards": 3}
-    with monkeypatch.context() as patch:
-        patch.setattr(tasks, "run_tasks", lost.run_tasks)
-        getattr(tio.cluster, job)(paths, tmp_path / "data" / "ray", **options)
-    killer.join()
-    assert lost.runs == 2
-    room = tio.tools if job == "shuffle" else tio.convert
-    getattr(room, job)(paths, tmp_path / "data" / "one", **options)
-    assert contents(tmp_path / "data", "ray") == contents(tmp_path / "data", "one")
+def test_no_record_is_lost_with_workers_of_ray_data(tmp_path: Path) -> None:
+    paths = write_files(tmp_path, [3000] * 4)
+    tio.cluster.index(paths)
+    operators = {"Read", "Map", "Reduce", "Write"}
+    killed: set[str] = set()
+    token = f"RAY_AUTH_TOKEN_PATH={os.environ['RAY_AUTH_TOKEN_PATH']}\0".encode()
+    is_done = threading.Event()
+
+    def kill_one_of_each() -> None:
+        while not is_done.wait(0.001):
+            for process in Path("/proc").glob("[0-9]*"):
+                with contextlib.suppress(OSError):
+                    title = (process / "cmdline").read_bytes().decode()
+                    operator = next((each for each in operators if each in title), "")
+                    if not title.startswith("ray::") or operator not in operators - killed:
+                        continue
+                    if token in (process / "environ").read_bytes():  # of this cluster
+                        os.kill(int(process.name), signal.SIGKILL)
+                        killed.add(operator)
+
+    thread = threading.Thread(target=kill_one_of_each, daemon=True)
+    thread.start()
+    found = tio.cluster.shuffle(paths, tmp_path / "x", num_shards=2, seed=1)
+    is_done.set()
+    thread.join()
+    assert len(killed) >= 2
+    assert list(tio.TFRecordDataset(found.paths)) == shuffled(paths, 1)
 
 
-def test_a_shuffle_to_a_store_is_finished_when_a_node_is_lost(
-    cluster: Cluster, tmp_path: Path, in_store: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(tasks, "TASK_BYTES", 1)
-    paths = write_files(tmp_path, [90] * 4)
-    lost = cluster.add_node(num_cpus=2, object_store_memory=100 << 20)
-    cluster.wait_for_nodes()
-
-    class KillNode(Watcher):
-        calls = 0
-
-        def advanced(self, size: int, records: int) -> None:
-            self.calls += 1
-            if self.calls == 3:
-                cluster.remove_node(lost, allow_graceful=False)
-
-    tio.cluster.shuffle(
-        paths, f"{in_store}/x", num_shards=5, seed=4, task_bytes=2000, watcher=KillNode()
-    )
-    tio.tools.shuffle(paths, tmp_path / "x", num_shards=5, seed=4)
-    assert_same_as_local(in_store, tmp_path)
-
-
-_DRIVER = """
-import os, sys
-import ray
-import torchrec_io as tio
-from torchrec_io.cluster import tasks
-from torchrec_io.tools.report import Watcher
-
-class Kill(Watcher):
-    left = int(sys.argv[1])
-    def advanced(self, size, records):
-        self.left -= 1
-        if not self.left:
-            os.kill(os.getpid(), 9)
-
-tasks.TASK_BYTES = 1
-ray.init(sys.argv[2], log_to_driver=False)
-tio.cluster.reshard(sys.argv[4:], sys.argv[3], num_shards=3, watcher=Kill())
-"""
-
-
-def test_a_job_whose_driver_was_killed_continues(
-    cluster: Cluster, tmp_path: Path, in_store: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    paths = write_files(tmp_path, [50] * 8)
-    name = f"{in_store}/x"
-    arguments = [sys.executable, "-c", _DRIVER, "6", cluster.address, name, *paths]
-    assert subprocess.run(arguments, check=False, timeout=60).returncode == -9
-    left = names(in_store)
-    assert all(each.startswith(".x-parts-") for each in left)
-    finished = sum("/spills/" in each and each.endswith(".json") for each in left)
-    assert finished >= 6
-    monkeypatch.setattr(tasks, "TASK_BYTES", 1)
-    seen = []
-    run_tasks = tasks.run_tasks
-
-    def counted(function: Any, items: Any, sizes: Any) -> Any:
-        seen.append(len(items))
-        return run_tasks(function, items, sizes)
-
-    monkeypatch.setattr(tasks, "run_tasks", counted)
-    tio.cluster.reshard(paths, name, num_shards=3)
-    assert seen[0] <= len(paths) - finished
-    tio.tools.reshard(paths, tmp_path / "x", num_shards=3)
-    assert_same_as_local(in_store, tmp_path)
+# ---- commands and the page ----
 
 
 def test_the_commands_on_a_cluster(cluster: Cluster, tmp_path: Path) -> None:
@@ -347,24 +303,12 @@ def test_the_commands_on_a_cluster(cluster: Cluster, tmp_path: Path) -> None:
     arguments += ["--force", "--seed", "1"]
     done = CliRunner().invoke(app, ["shuffle", *paths, "--output", output, *arguments])
     assert "11 records in 2 files" in done.stdout
-    assert list(tio.TFRecordDataset(paths, shuffle=True, seed=1))[::2] == list(
-        tio.TFRecordDataset(f"{output}-00000-of-00002")
-    )
+    assert list(tio.TFRecordDataset(f"{output}-*")) == shuffled(paths, 1)
     schemas = [
         CliRunner().invoke(app, ["schema", *paths, *options]).stdout
         for options in (["--ray", cluster.address], ["--all"])
     ]
     assert schemas[0] == schemas[1]
-    source = tmp_path / "rows.jsonl"
-    source.write_text('{"x": 1}\n{"x": 2}\n')
-    done = CliRunner().invoke(app, ["convert", str(source), output, "--ray", cluster.address])
-    assert done.exit_code == 0
-    assert [
-        int(each["x"])
-        for each in tio.TFRecordDataset(
-            f"{output}.tfrecord", {"x": tio.FixedLenFeature([], "int64")}
-        )
-    ] == [1, 2]
 
 
 @pytest.mark.usefixtures("cluster")

@@ -20,16 +20,17 @@ from tests.support.images import encoded, smooth
 from tests.support.tfrecord import write_tfrecord
 from torchrec_io._records.sequential import iter_records
 from torchrec_io._storage.location import Location
-from torchrec_io.cluster.datasink import TFRecordDatasink, types_of
-from torchrec_io.cluster.part_records import FileContent
-from torchrec_io.cluster.parts import JobPart, PartFolder
+from torchrec_io.cluster.datasink import RowEncoder, TFRecordDatasink, types_of
+from torchrec_io.cluster.record_tables import BYTES_COLUMN, NUMBER_COLUMN
+from torchrec_io.cluster.shard_folder import ShardFolder, TaskErrors, WrittenShard
+from torchrec_io.cluster.shuffling import _sorted_records
 from torchrec_io.convert.arrow_rows import ColumnTypes
 
 
 def written(folder: Path, tables: list[Any]) -> list[bytes]:
     """Return the records that a task makes of tables."""
-    with PartFolder.beside(Location.of(folder / "out"), None, index=False) as parts:
-        sink = TFRecordDatasink(parts, "out", ColumnTypes({}, frozenset()))
+    with ShardFolder.beside(Location.of(folder / "out"), None, index=False) as parts:
+        sink = TFRecordDatasink(parts, RowEncoder("out", ColumnTypes({}, frozenset())))
         part = sink.write(tables, SimpleNamespace(task_idx=3))
         records = [data for _, data in iter_records(parts.file_of(part.number))]
         assert part.records == len(records)
@@ -107,14 +108,16 @@ def test_tasks_store_a_column_with_one_type(tmp_path: Path) -> None:
     assert types == ColumnTypes({"x": "float32"}, frozenset())
 
     def parts_of(types: ColumnTypes, tables: list[Any]) -> list[list[bytes]]:
-        with PartFolder.beside(Location.of(tmp_path / "out"), None, index=False) as folder:
-            sink = TFRecordDatasink(folder, "out", types)
+        with ShardFolder.beside(Location.of(tmp_path / "out"), None, index=False) as folder:
+            encoder = RowEncoder("out", types)
+            sink = TFRecordDatasink(folder, encoder)
             tasks = [
                 sink.write([table], SimpleNamespace(task_idx=number))
                 for number, table in enumerate(tables)
             ]
             sink.on_write_complete(SimpleNamespace(write_returns=tasks))
-            files = [folder.file_of(part.number) for part in sink.parts]
+            encoder.check_same(sink.shards)
+            files = [folder.file_of(shard.number) for shard in sink.shards]
             return [[data for _, data in iter_records(file)] for file in files]
 
     assert parts_of(types, [blocks[0], blocks[1].select(["x"])]) == [
@@ -129,11 +132,11 @@ def test_tasks_store_a_column_with_one_type(tmp_path: Path) -> None:
 
 def test_parts_get_their_names_together(tmp_path: Path) -> None:
     name = Location.of(tmp_path / "out")
-    with PartFolder.beside(name, "gzip", index=True) as folder:
+    with ShardFolder.beside(name, "gzip", index=True) as folder:
         folder.write(1, [b"never seen"])
         parts = [folder.write(number, [b"%d" % number] * number) for number in (0, 1, 2)]
         assert [path.name[0] for path in tmp_path.iterdir()] == ["."]
-        paths = [shard.name for shard in folder.commit(name, parts, force=False)]
+        paths = [shard.name for shard in folder.commit(parts, name, force=False)]
     assert paths == [tio.shard_path(name, i, 3) for i in range(3)]
     assert sorted(map(str, tmp_path.iterdir())) == sorted(
         [*paths, *(f"{path}.tfidx" for path in paths)]
@@ -148,25 +151,35 @@ def test_old_shards_are_replaced_only_with_force(tmp_path: Path) -> None:
     for path in old:
         write_tfrecord(path, [b"old"])
         tio.RecordIndex.build(path).save()
-    with PartFolder.beside(name, None, index=False) as folder:
+    with ShardFolder.beside(name, None, index=False) as folder:
         part = folder.write(0, [b"new"])
         with pytest.raises(FileExistsError, match="force=True"):
-            folder.commit(name, [part, folder.write(1, [])], force=False)
+            folder.commit([part, folder.write(1, [])], name, force=False)
     assert len(list(tmp_path.iterdir())) == 4
-    with PartFolder.beside(name, None, index=False) as folder:
-        [shard] = folder.commit(name, [folder.write(0, [b"new"])], force=True)
+    with ShardFolder.beside(name, None, index=False) as folder:
+        [shard] = folder.commit([folder.write(0, [b"new"])], name, force=True)
     assert [str(each) for each in tmp_path.iterdir()] == [shard.name]
     assert list(tio.TFRecordDataset(shard)) == [b"new"]
 
 
 def test_a_folder_that_machines_do_not_share_is_an_error(tmp_path: Path) -> None:
-    elsewhere = PartFolder(Location.of(tmp_path / "elsewhere"), None, index=False)
+    elsewhere = ShardFolder(Location.of(tmp_path / "elsewhere"), None, index=False)
     with pytest.raises(FileNotFoundError):
         elsewhere.write(0, [b"record"])
     with pytest.raises(FileNotFoundError, match="write to a folder that all machines share"):
         elsewhere.commit(
-            Location.of(tmp_path / "out"), [JobPart(0, 1, FileContent(0, 0))], force=True
+            [WrittenShard(0, 1, TaskErrors())], Location.of(tmp_path / "out"), force=True
         )
+
+
+@pytest.mark.parametrize("positions", [[0, 2, 2], [3, 1, 2]])
+def test_a_record_that_is_sorted_twice_is_an_error(positions: list[int]) -> None:
+    tables = [
+        pa.table({NUMBER_COLUMN: part, BYTES_COLUMN: [b"x"] * len(part)})
+        for part in (positions[:2], positions[2:])
+    ]
+    with pytest.raises(RuntimeError, match="Ray Data has not sorted the records"):
+        list(_sorted_records(tables, {}))
 
 
 def test_numbers_of_other_sizes(tmp_path: Path) -> None:

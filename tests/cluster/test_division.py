@@ -61,8 +61,8 @@ def test_each_record_is_in_one_part(
     assert all(found)
     pieces = [piece for part in found for piece in part]
     assert [record for piece in pieces for record in read(piece)[0]] == records[begin:end]
-    assert sum(piece.end - piece.begin for piece in pieces) == divided.size
-    assert len(divided) == end - begin == sum(piece.count or 0 for piece in pieces)
+    assert sum(piece.size for piece in pieces) == divided.size
+    assert len(divided) == end - begin == sum(piece.count for piece in pieces)
     numbers = [
         number + piece.base
         for piece in pieces

@@ -163,15 +163,6 @@ def test_a_row_has_the_values_of_a_sample(tmp_path: Path, case: str) -> None:
     assert_rows_are_samples(path, {"x": spec}, 3)
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_tables_have_the_schema_that_is_known_before(tmp_path: Path, case: str) -> None:
-    spec, records = CASES[case]
-    path = write_tfrecord(tmp_path / "a", [example_of(**record) for record in records])
-    [task] = source_of([str(path)], {"x": spec}).get_read_tasks(1)
-    assert all(table.schema == task.schema for table in task())
-    assert task.metadata.num_rows == 6
-
-
 def test_every_kind_of_column_together(tmp_path: Path) -> None:
     path = write_tfrecord(tmp_path / "a", [every_kind.record(i) for i in range(30)])
     assert_rows_are_samples(path, every_kind.SCHEMA, 4)

@@ -35,7 +35,7 @@ from torchrec_io._storage.compression import Compression
 from torchrec_io._storage.location import Location
 from torchrec_io._storage.paths import expand_paths, expand_sets
 from torchrec_io._storage.stamp import Stamp
-from torchrec_io.cluster.parts import PartFolder
+from torchrec_io.cluster.shard_folder import ShardFolder
 from torchrec_io.reports.extra import import_datasketches, import_jinja
 from torchrec_io.reports.reporting import report
 
@@ -271,7 +271,7 @@ def write_without_index(folder: Path) -> None:
 def write_parts(folder: Path) -> None:
     """Write shards as the tasks and the driver of a cluster do."""
     name = Location.of(folder / "out" / "x")
-    with PartFolder.beside(name, None, index=True) as parts:
+    with ShardFolder.beside(name) as parts:
         written = [parts.write(number, NEW[number::2]) for number in range(2)]
         parts.commit(name, written, force=True)
 

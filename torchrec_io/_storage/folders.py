@@ -5,10 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-from collections.abc import Callable
-from contextlib import AbstractContextManager
 
-from .file_lock import file_lock
 from .local import StrPath
 from .location import Location
 from .remote.listing import list_folder, list_once, no_listing
@@ -105,17 +102,6 @@ def make_folder(folder: Location) -> None:
         os.makedirs(folder.name or os.curdir, exist_ok=True)
 
 
-def has_files(folder: Location) -> bool:
-    """Return whether there is a file or object in a folder, or in a folder of it.
-
-    Raises:
-        OSError: If a request failed.
-    """
-    if folder.options is None:
-        return any(files for _, _, files in os.walk(folder))
-    return bool(stamps_in(folder, is_recursive=True))
-
-
 def remove_folder(folder: Location) -> None:
     """Remove a folder with all that is in it, as far as that is possible."""
     if folder.options is None:
@@ -124,15 +110,3 @@ def remove_folder(folder: Location) -> None:
     with contextlib.suppress(OSError):
         names = stamps_in(folder, is_recursive=True)
         delete_objects([f"{folder}/{name}" for name in names], folder.options)
-
-
-def lock_of(location: Location, waiting: Callable[[], None]) -> AbstractContextManager[None]:
-    """Return a lock, to be held during a ``with`` block. Stores have none.
-
-    Args:
-        location: Location of its file, which exists while the lock is held.
-        waiting: Called if another process holds the lock.
-    """
-    if location.options is not None:
-        return contextlib.nullcontext()
-    return file_lock(location.name, waiting)

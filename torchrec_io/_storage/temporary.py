@@ -18,17 +18,6 @@ def temporary_name(path: StrPath) -> str:
     return os.path.join(folder, f".{name[:_MAX_START]}-{os.urandom(12).hex()}")
 
 
-def job_folder(path: StrPath, digest: str) -> str:
-    """Return the name ``.NAME-parts-DIGEST``, beside an output, of the folder of a job.
-
-    Args:
-        path: Path of the output, or common start of the paths of the shards.
-        digest: Digest of 16 bytes of everything that makes the job another one.
-    """
-    folder, name = os.path.split(path)
-    return os.path.join(folder, f".{name[:_MAX_START]}-parts-{digest}")
-
-
 def make_temporary_folder(path: StrPath) -> str:
     """Create a folder with a temporary name beside a path, and return that name."""
     name = temporary_name(path)

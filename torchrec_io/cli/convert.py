@@ -23,14 +23,13 @@ from .options import (
     CompressionOption,
     JsonOption,
     MaxBytesOption,
-    RayOption,
     ShardsOption,
     calls,
     files_of,
     given_options,
     jobs_option,
 )
-from .progress import connect_to_ray, print_result, run_job, summary_of
+from .progress import print_result, run_job, summary_of
 from .text import printable
 
 SourceKind: TypeAlias = Literal["images", "npz", "csv", "parquet", "jsonl"]
@@ -55,13 +54,10 @@ def _convert(
     kind: SourceKind | None,
     allow_missing: bool,
     as_json: bool,
-    ray: str | None,
     **options: Any,
 ) -> None:
     given = given_options(options)
     if target != "tfrecord":
-        if ray is not None:
-            raise typer.BadParameter("--ray cannot be used with --to: Ray Data writes such formats")
         if kind is not None:
             given["from"] = kind
         function = getattr(conversions, f"to_{target}")
@@ -79,12 +75,6 @@ def _convert(
         raise typer.BadParameter("--from images takes a single folder")
     function = getattr(conversions, f"from_{kind}")
     _check_allowed(given, function, f"--from {kind}")
-    if ray is not None:
-        from .. import cluster  # noqa: PLC0415  # rarely needed
-
-        function = getattr(cluster, f"from_{kind}")
-        del given["jobs"]
-        connect_to_ray(ray)
     source = sources[0] if kind == "images" else sources
     result = run_job(functools.partial(function, source, destination, **given))
     if as_json:
@@ -139,7 +129,6 @@ def convert(
             help="raise: stop at data that cannot be converted; skip: skip and report it."
         ),
     ] = "raise",
-    ray: RayOption = None,
     allow_missing: AllowMissingOption = False,
     as_json: JsonOption = False,
     label_pattern: Annotated[

@@ -175,7 +175,7 @@ def shuffle(
     """Write the records of all files to shards, in a uniform random order.
 
     It needs disk space for a copy of the data beside the shards while it runs. --ray needs
-    --num-shards.
+    --num-shards, and writes consecutive records of the order to each shard, not records in turn.
     """
 
 

@@ -1,8 +1,3 @@
-from .conversions import from_csv as from_csv
-from .conversions import from_images as from_images
-from .conversions import from_jsonl as from_jsonl
-from .conversions import from_npz as from_npz
-from .conversions import from_parquet as from_parquet
 from .indexing import IndexedFile as IndexedFile
 from .indexing import index as index
 from .inference import infer as infer

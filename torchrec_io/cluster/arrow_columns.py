@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 
 from .._parsing.arrays import offsets_of
-from .._parsing.layout import Padding
 from .._records.record_block import RecordBlock
 from .._storage.byte_source import Ints
 from .extra import import_arrow, import_tensors
@@ -40,19 +39,13 @@ def arrow_array(column: Any, rank: int | None = None) -> Any:
     return _nested_array(column)
 
 
-def without_padding(column: Any, padding: Padding, lengths: Ints) -> Any:
-    """Return the rows of a padded column, or a list of arrays if other axes are padded, too.
+def without_padding(column: Any, lengths: Ints) -> Any:
+    """Return the rows of a column whose records are padded to the same number of items.
 
     Args:
         column: Array of numbers or bytes values.
-        padding: Padding of the column.
-        lengths: Length of each record on each padded axis.
+        lengths: Number of items of each record.
     """
-    if padding.axes != (0,):
-        return [
-            value[_region(padding.axes, ends)]
-            for value, ends in zip(column, lengths.tolist(), strict=True)
-        ]
     offsets = offsets_of(lengths)
     is_kept = np.arange(column.shape[1]) < lengths[:, np.newaxis]
     if isinstance(column, np.ndarray):
@@ -73,12 +66,6 @@ def bytes_array(block: RecordBlock) -> Any:
     offsets = pa.py_buffer(ends.astype(np.int64 if is_wide else np.int32))
     every = pa.Array.from_buffers(kind, 2 * count - 1, [None, offsets, pa.py_buffer(block.buffer)])
     return every.take(pa.array(np.arange(0, 2 * count, 2))).cast(pa.binary())
-
-
-def _region(axes: Sequence[int], ends: Sequence[int]) -> tuple[slice, ...]:
-    """Return the region of an array that ends before some positions on some axes."""
-    stops = dict(zip(axes, ends, strict=True))
-    return tuple(slice(stops.get(axis)) for axis in range(max(axes) + 1))
 
 
 def _take_texts(texts: TextArray, rows: Ints) -> TextArray:

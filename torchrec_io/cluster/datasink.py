@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from ray.data.block import BlockAccessor
@@ -13,58 +13,87 @@ from ..convert.arrow_rows import ColumnTypes, encode_columns, values_of
 from ..convert.rows import Row
 from ..errors import ConversionError
 from .extra import import_arrow
-from .parts import JobPart, PartFolder
+from .shard_folder import ShardFolder, WrittenShard
 
 
-class TFRecordDatasink(Datasink[JobPart]):
+class TFRecordDatasink(Datasink[WrittenShard]):
     """TFRecord files, one for each task, in a hidden folder.
 
     Args:
         folder: Folder of the files.
-        name: Common start of the paths of the shards, for error messages.
-        types: Stored types of the columns that are known. Those of the others are found by each
-            task.
+        encode: Function that yields the records of Arrow tables, and takes note of facts about them
+            in its second argument.
 
     Attributes:
-        parts: The files, in the order of the tasks, once all tasks have ended.
+        shards: The files, in the order of the tasks, once all tasks have ended.
     """
 
-    def __init__(self, folder: PartFolder, name: str, types: ColumnTypes) -> None:
+    def __init__(
+        self,
+        folder: ShardFolder,
+        encode: Callable[[Iterable[Any], dict[str, Any]], Iterator[bytes]],
+    ) -> None:
         self._folder = folder
-        self._name = name
-        self._types = types
-        self.parts: list[JobPart] = []
+        self._encode = encode
+        self.shards: list[WrittenShard] = []
 
     def get_name(self) -> str:
         """Return the name of the write operator in progress bars and statistics."""
         return "TFRecords"
 
-    def write(self, blocks: Iterable[Any], ctx: Any) -> JobPart:
+    def write(self, blocks: Iterable[Any], ctx: Any) -> WrittenShard:
         """Write the rows of a task to its file."""
-        found: dict[str, Any] = {}
-        return self._folder.write(ctx.task_idx, self._records(blocks, found), facts=found)
+        facts: dict[str, Any] = {}
+        tables = (BlockAccessor.for_block(block).to_arrow() for block in blocks)
+        records = self._encode((table for table in tables if table.num_rows), facts)
+        return self._folder.write(ctx.task_idx, records)._replace(facts=facts)
 
     def on_write_complete(self, write_result: Any) -> None:
-        """Take note of the files of all tasks.
+        """Take note of the files of all tasks."""
+        found = [shard for shard in write_result.write_returns if shard is not None]
+        self.shards = sorted(found, key=lambda shard: shard.number)
 
-        Raises:
-            ConversionError: If tasks have stored a column with different types.
-        """
-        self.parts = sorted(part for part in write_result.write_returns if part is not None)
-        _check_same([part for part in self.parts if part.records], self._name)
 
-    def _records(self, blocks: Iterable[Any], found: dict[str, Any]) -> Iterator[bytes]:
-        """Yield the records of a task, and take note of the types of the columns."""
+class RowEncoder:
+    """An encoder of rows as Examples or SequenceExamples.
+
+    Args:
+        name: Common start of the paths of the shards, for error messages.
+        types: Stored types of the columns that are known. Those of the others are found by each
+            task.
+    """
+
+    def __init__(self, name: str, types: ColumnTypes) -> None:
+        self._name = name
+        self._types = types
+
+    def __call__(self, tables: Iterable[Any], facts: dict[str, Any]) -> Iterator[bytes]:
+        """Yield the records of tables, and take note of the types of their columns."""
         first = 0
         types = self._types
-        for block in blocks:
-            table = BlockAccessor.for_block(block).to_arrow()
+        for table in tables:
             rows = [Row(self._name, f"row {first + i} of its task", {}) for i in range(len(table))]
             first += len(rows)
-            if rows:
-                types = _joined(types, table.schema, self._name)
-                yield from _encode(table, rows, types)
-        found.update(dtypes=types.dtypes, lists=sorted(types.lists))
+            types = _joined(types, table.schema, self._name)
+            yield from _encode(table, rows, types)
+        facts.update(dtypes=types.dtypes, lists=sorted(types.lists))
+
+    def check_same(self, shards: Sequence[WrittenShard]) -> None:
+        """Raise ConversionError if tasks have stored a column with different types."""
+        found = [shard.facts for shard in shards if shard.records]
+        dtypes: dict[str, str] = {}
+        for facts in found:
+            for column, dtype in facts["dtypes"].items():
+                if dtypes.setdefault(column, dtype) != dtype:
+                    reason = (
+                        f"the column is {dtypes[column]} in some blocks of the dataset, and "
+                        f"{dtype} in others: cast it to one type"
+                    )
+                    raise ConversionError(reason, path=self._name, feature=column)
+        lists = [facts["lists"] for facts in found]
+        if any(lists) and not all(lists):
+            reason = "some blocks of the dataset have a list of lists, and others do not"
+            raise ConversionError(reason, path=self._name, feature=next(filter(None, lists))[0])
 
 
 def types_of(dataset: Any, name: str) -> ColumnTypes:
@@ -108,23 +137,6 @@ def _joined(known: ColumnTypes, fields: Iterable[Any], name: str) -> ColumnTypes
         return known
     found = ColumnTypes.of(new, name)
     return ColumnTypes({**known.dtypes, **found.dtypes}, known.lists | found.lists)
-
-
-def _check_same(parts: Sequence[JobPart], name: str) -> None:
-    """Raise ConversionError if parts have stored a column with different types."""
-    dtypes: dict[str, str] = {}
-    for part in parts:
-        for column, dtype in part.facts["dtypes"].items():
-            if dtypes.setdefault(column, dtype) != dtype:
-                reason = (
-                    f"the column is {dtypes[column]} in some blocks of the dataset, and {dtype} in "
-                    "others: cast it to one type"
-                )
-                raise ConversionError(reason, path=name, feature=column)
-    lists = [part.facts["lists"] for part in parts]
-    if any(lists) and not all(lists):
-        reason = "some blocks of the dataset have a list of lists, and others do not"
-        raise ConversionError(reason, path=name, feature=next(filter(None, lists))[0])
 
 
 def _encode(table: Any, rows: list[Row], types: ColumnTypes) -> list[bytes]:

@@ -36,7 +36,6 @@ class TFRecordDatasource(Datasource):
         self._reader = reader
         self._on_error = on_error
         self._projection_map: dict[str, str] | None = None
-        self._sample = reader.sample(records)
 
     def get_name(self) -> str:
         """Return the name of the read operator in progress bars and statistics."""
@@ -47,8 +46,8 @@ class TFRecordDatasource(Datasource):
         return True
 
     def estimate_inmemory_data_size(self) -> int:
-        """Return the size of all tables, as estimated from the first records."""
-        return self._table_bytes(self._records.size)
+        """Return the size of all records, which is about that of the tables without images."""
+        return self._records.size
 
     def get_read_tasks(
         self,
@@ -64,28 +63,23 @@ class TFRecordDatasource(Datasource):
             data_context: Not used.
         """
         del data_context
-        reader, schema = self._reader, self._sample.schema
+        reader = self._reader
         if self._projection_map is not None:
             reader = reader.narrow(self._projection_map)
-            schema = reader.select(schema)
         tasks = []
-        # A dataset without records has one task, which knows the columns.
         for pieces in self._records.divide(max(1, parallelism)) or [[]]:
             # The number of records that are skipped is not known.
-            known = sum(piece.count or 0 for piece in pieces)
-            count = known if self._on_error == "raise" else None
+            is_known = self._on_error == "raise"
+            count = sum(piece.count for piece in pieces) if is_known else None
             metadata = BlockMetadata(
                 num_rows=count,
-                size_bytes=self._table_bytes(sum(piece.end - piece.begin for piece in pieces)),
+                size_bytes=sum(piece.size for piece in pieces),
                 exec_stats=None,
                 input_files=tuple(dict.fromkeys(piece.location.name for piece in pieces)),
             )
             read = functools.partial(_read, reader, pieces, self._on_error)
-            tasks.append(ReadTask(read, metadata, schema, per_task_row_limit))
+            tasks.append(ReadTask(read, metadata, per_task_row_limit=per_task_row_limit))
         return tasks
-
-    def _table_bytes(self, stored_bytes: int) -> int:
-        return int(stored_bytes * self._sample.growth)
 
 
 def _read(reader: TableReader, pieces: Sequence[FilePiece], on_error: OnError) -> Iterator[Any]:

@@ -7,16 +7,14 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from .._records.formats import TFRECORD
 from .._records.index import RecordIndex
 from .._storage.byte_source import Ints
 from .file_piece import FilePiece
 
 
 class DividedRecords:
-    """Consecutive records of indexed files, which are divided by bytes.
-
-    A file that is not compressed is divided between any two records. A compressed file is divided
-    at the first records after its seek points, so that little is decompressed twice.
+    """Consecutive records of indexed files, which are divided into parts.
 
     Args:
         indexes: Index of each file.
@@ -35,16 +33,18 @@ class DividedRecords:
         self._begin = begin
         self._end = self._bases[-1] if end is None else end
         self._whole = list(self._in_files(self._begin, self._end))
-        self._sizes = np.cumsum([0, *(piece.end - piece.begin for _, piece in self._whole)])
+        self._sizes = np.cumsum([0, *(piece.size for _, piece in self._whole)])
         self.size: int = int(self._sizes[-1])
 
     def __len__(self) -> int:
         return self._end - self._begin
 
     def divide(self, parts: int) -> list[list[FilePiece]]:
-        """Return the pieces of each part, in order.
+        """Return the pieces of parts of about equal size in bytes, in order.
 
-        Parts without records are left out. Cuts of compressed files move to seek points.
+        Parts without records are left out. A file that is not compressed is divided between any two
+        records, and a compressed file at the first records after its seek points, so that little is
+        decompressed twice.
 
         Args:
             parts: Largest number of parts.
@@ -59,10 +59,24 @@ class DividedRecords:
             index, piece = self._whole[number]
             offsets = wanted[numbers == number] - self._sizes[number]
             cuts.update(_cuts(index, piece, offsets).tolist())
+        return self.cut(sorted(cuts))
+
+    def cut(self, bounds: Sequence[int]) -> list[list[FilePiece]]:
+        """Return the pieces of the records between each two bounds, which are ascending numbers."""
         return [
             [piece for _, piece in self._in_files(begin, end)]
-            for begin, end in itertools.pairwise(sorted(cuts))
+            for begin, end in itertools.pairwise(bounds)
         ]
+
+    def bounds_by_size(self, max_bytes: int) -> list[int]:
+        """Return bounds between which as many records are as fit, and at least one."""
+        sizes = [index.lengths + TFRECORD.overhead_bytes for index in self._indexes]
+        ends = np.cumsum(np.concatenate([np.zeros(1, np.int64), *sizes]))
+        bounds = [0]
+        while bounds[-1] < len(self):
+            last = int(np.searchsorted(ends, ends[bounds[-1]] + max_bytes, side="right")) - 1
+            bounds.append(max(bounds[-1] + 1, last))
+        return bounds if len(self) else [0, 0]
 
     def _in_files(self, begin: int, end: int) -> Iterator[tuple[RecordIndex, FilePiece]]:
         """Yield the piece of each file that has records between two numbers, and its index."""

@@ -1,4 +1,4 @@
-"""Consecutive records of a file, read from front to back."""
+"""Consecutive records of an indexed file, read from front to back."""
 
 from __future__ import annotations
 
@@ -16,9 +16,8 @@ from .._records.record_size import MAX_RECORD_BYTES
 from .._records.scan import blocks_by_number
 from .._records.scanned_block import Gap, ScannedBlock, with_loss
 from .._records.sequential import iter_blocks
-from .._records.stream_window import UNKNOWN_END
 from .._storage.byte_source import ByteSource
-from .._storage.compression import CompressionChoice
+from .._storage.compression import Compression
 from .._storage.location import Location
 from .._storage.opening import open_decompressed
 from .._storage.stamp import Stamp
@@ -31,37 +30,35 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class FilePiece:
-    """Consecutive records of a TFRecord file or pipe: all of them, or a part.
+    """Consecutive records of an indexed TFRecord file.
 
     It is small whatever the number of records, and can be sent to another machine, which needs the
     data file. It needs the index only to find records after a damaged length.
 
     Attributes:
-        location: Data file. A whole file needs no other attribute.
+        location: Data file.
         compression: Compression of the file.
         begin: Stream offset of the first record's frame.
         end: Stream offset of the end of the last record's frame.
         first: Number of the first record in the file.
-        count: Number of records; None for a whole file.
+        count: Number of records.
         base: Number of the file's first record in the dataset.
-        seek_point: Start of decompression of a part of a compressed file: the last seek point
-            before the first record.
-        content: Size and fingerprint of the file when it was indexed; None for a whole file.
+        seek_point: Start of decompression of a compressed file: the last seek point before the
+            first record.
+        content: Size and fingerprint of the file when it was indexed.
         stamp: Stamp of a remote object when it was indexed.
-        stored_bytes: Number of bytes to read, as they are stored; 0 if it is unknown.
     """
 
     location: Location
-    compression: CompressionChoice = "auto"
-    begin: int = 0
-    end: int = UNKNOWN_END
-    first: int = 0
-    count: int | None = None
-    base: int = 0
-    seek_point: SeekPoint | None = None
-    content: tuple[int, int] | None = None
-    stamp: Stamp | None = None
-    stored_bytes: int = 0
+    compression: Compression | None
+    begin: int
+    end: int
+    first: int
+    count: int
+    base: int
+    seek_point: SeekPoint | None
+    content: tuple[int, int]
+    stamp: Stamp | None
 
     @classmethod
     def of(cls, index: RecordIndex, first: int, count: int, base: int) -> FilePiece:
@@ -87,8 +84,12 @@ class FilePiece:
             _seek_point(index, begin),
             (file_bytes, fingerprint),
             index.data_stamp if index.location.local_path is None else None,
-            round((end - begin) * file_bytes / index.stream_end),
         )
+
+    @property
+    def size(self) -> int:
+        """Size of the records with their frames in bytes, decompressed."""
+        return self.end - self.begin
 
     def blocks(
         self, *, verify_crc: bool = True, max_record_bytes: int = MAX_RECORD_BYTES
@@ -108,7 +109,7 @@ class FilePiece:
         """
         options: dict[str, Any] = {"verify_crc": verify_crc, "max_record_bytes": max_record_bytes}
         seen = 0
-        with closing(self.open()) as source:
+        with closing(self._open()) as source:
             try:
                 blocks = iter_blocks(
                     source, start=self.begin, end=self.end, first=self.first, **options
@@ -117,23 +118,20 @@ class FilePiece:
                     seen += block.total
                     yield block
             except (CorruptRecordError, TruncatedFileError) as error:
-                index = IndexSearch(self.location).find() if source.is_seekable else None
-                end = len(index or ()) if self.count is None else self.first + self.count
-                if index is None or end <= self.first + seen:
-                    lost = "the rest of the file is lost"
-                    if self.count is not None:
-                        lost = (
-                            f"{counted(self.count - seen, 'record')} from here on cannot be found, "
-                            "because this machine does not find the index of the file: store "
-                            "indexes beside the files"
-                        )
+                index = IndexSearch(self.location).find()
+                if index is None:
+                    lost = (
+                        f"{counted(self.count - seen, 'record')} from here on cannot be found, "
+                        "because this machine does not find the index of the file: store "
+                        "indexes beside the files"
+                    )
                     gap = Gap(with_loss(error, lost), error.offset or 0, 0)
                     yield ScannedBlock.of_gap(source.path, gap)
                 else:
-                    numbers = range(self.first + seen, end)
+                    numbers = range(self.first + seen, self.first + self.count)
                     yield from blocks_by_number(index, numbers, **options)
                 return
-        if self.count not in (None, seen):
+        if seen != self.count:
             raise StaleIndexError(
                 f"the data file was replaced or changed while it was in use: it has "
                 f"{counted(seen, 'record')} where its index has {self.count:,}",
@@ -141,15 +139,13 @@ class FilePiece:
                 offset=self.begin,
             )
 
-    def open(self) -> ByteSource:
+    def _open(self) -> ByteSource:
         """Open the decompressed content of the file.
 
         Raises:
             StaleIndexError: If the file is not the one that was indexed.
             OSError: If the file cannot be opened.
         """
-        if self.content is None or self.compression == "auto":
-            return self.location.open_stream(self.compression)
         file = self.location.open(self.stamp)
         size = file.stamp.size
         if not file.is_pinned and (size, TFRECORD.fingerprint(file, size)) != self.content:

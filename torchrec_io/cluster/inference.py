@@ -7,17 +7,17 @@ from collections.abc import Iterable, Iterator
 from contextlib import closing
 
 from .._schema.infer import infer_surveyed
+from .._schema.record_sample import choose_records
 from .._schema.schema import Schema
 from .._schema.survey_files import PieceSurvey, merge_surveys, survey_piece
 from .._storage.local import StrPath
+from .._storage.location import Location
 from .._storage.remote.options import StorageOptions
-from .._storage.thread_pool import map_in_threads
 from ..checks import check_choice
 from ..tools.report import OnError, Watcher
 from . import tasks
 from .extra import import_ray
-from .file_parts import divide_file
-from .file_piece import FilePiece
+from .shared_indexes import sizes_of
 from .shared_paths import expand_shared_paths
 
 
@@ -31,7 +31,7 @@ def infer(
     """Make a schema that fits all records of files, on a Ray cluster.
 
     The schema and its findings are those of ``Schema.infer(paths, max_records=None)``: every record
-    is read. The tasks are cut by bytes: a large file that has an index is read in parts.
+    is read. A file is read by one task, and small files together.
 
     Args:
         paths: Files, patterns or directories that all machines can read.
@@ -56,23 +56,21 @@ def infer(
     watcher = watcher or Watcher()
     # As in Schema.infer, shards may be missing.
     files = expand_shared_paths(paths, allow_missing=True, storage_options=storage_options)
-    divided = map_in_threads(divide_file, files)
-    items = [piece for pieces in divided for piece in pieces]
-    sizes = [piece.stored_bytes for piece in items]
+    sizes = sizes_of(files)
     watcher.started(sum(sizes))
     skip_errors = on_error == "skip"
     work = functools.partial(_survey, skip_errors=skip_errors)
-    with closing(tasks.run_tasks(work, items, sizes)) as results:
+    with closing(tasks.run_tasks(work, files, sizes)) as results:
 
         def watched() -> Iterator[PieceSurvey]:
             for found, size in results:
-                watcher.advanced(size, found.survey.records)
-                yield found
+                watcher.advanced(size, sum(piece.survey.records for piece in found))
+                yield from found
 
         survey = merge_surveys(watched(), skip_errors=skip_errors)
     parts, findings, inspected, _ = infer_surveyed(survey, survey.records)
     return Schema(**parts).with_findings(findings, inspected)
 
 
-def _survey(piece: FilePiece, *, skip_errors: bool) -> PieceSurvey:
-    return survey_piece(piece.blocks, skip_errors)
+def _survey(file: Location, *, skip_errors: bool) -> list[PieceSurvey]:
+    return [survey_piece(piece, skip_errors) for piece in choose_records([file], None).pieces]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Mapping
-from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -12,21 +11,22 @@ import numpy as np
 from .._parsing.failures import RecordFailure
 from .._parsing.parser import ExampleParser
 from .._parsing.valid_records import ParsedBlock, parse_columns
-from .._records.record_block import RecordBlock
 from .._records.record_size import MAX_RECORD_BYTES
 from .._records.scanned_block import ScannedBlock
+from .._schema.feature import Feature
+from .._schema.image_spec import ImageFeature
 from .._schema.nesting import nested
 from .._schema.schema import Schema
 from .._schema.specs import RaggedFeature
 from ..errors import DecodeError, SchemaError, TorchRecIOError
 from .arrow_columns import arrow_array, bytes_array, without_padding
-from .division import DividedRecords
 from .extra import import_arrow
 from .file_piece import FilePiece
 from .numpy_columns import numpy_columns
 
 BYTES_COLUMN = "bytes"
 KEY_COLUMN = "__key__"
+NUMBER_COLUMN = "__number__"
 
 
 class RecordTable(NamedTuple):
@@ -35,24 +35,10 @@ class RecordTable(NamedTuple):
     Attributes:
         table: Table with a row for each valid record: ``pyarrow.Table``.
         errors: Errors of the other records.
-        stored_bytes: Size of the undamaged records with their frames.
     """
 
     table: Any
     errors: list[TorchRecIOError]
-    stored_bytes: int
-
-
-class TableSample(NamedTuple):
-    """Facts about the tables of some records.
-
-    Attributes:
-        schema: Schema of the tables; None if no record could be read.
-        growth: Size of the tables divided by that of the records as stored.
-    """
-
-    schema: Any
-    growth: float
 
 
 @dataclass(frozen=True)
@@ -89,7 +75,12 @@ class TableReader:
             return cls(None, (*names, BYTES_COLUMN), **options)
         if not isinstance(schema, Mapping) or hasattr(schema, "message_parser"):
             raise ValueError(f"schema must be a Schema, a dict of features or None, got {schema!r}")
-        checked = _with_validation(Schema.of(schema))
+        given = Schema.of(schema)
+        parts = {
+            part: nested({name: _for_arrow(spec) for name, spec in specs.items()}, given.paths)
+            for part, specs in given.parts.items()
+        }
+        checked = Schema(**parts)
         for name, spec in checked.items():
             if spec.column_dtype.startswith("complex"):
                 raise SchemaError("Arrow has no complex numbers", feature=name)
@@ -122,30 +113,9 @@ class TableReader:
                 verify_crc=self.verify_crc, max_record_bytes=self.max_record_bytes
             )
             for block in blocks:
-                yield self._table(block)
+                yield self._table(block, piece.base)
 
-    def sample(self, records: DividedRecords) -> TableSample:
-        """Return facts about the tables of the first records that can be read."""
-        if not len(records):
-            return TableSample(self._empty_table().schema, 1)
-        with closing(self.tables(records.divide(1)[0])) as tables:
-            table, _, stored_bytes = next(tables)
-        if not table.num_rows:
-            return TableSample(None, 1)
-        return TableSample(table.schema, table.nbytes / stored_bytes)
-
-    def select(self, schema: Any) -> Any:
-        """Return the part of a schema of tables that belongs to the columns of this reader."""
-        if schema is None:
-            return None
-        return import_arrow().schema([schema.field(name) for name in self.names])
-
-    def _empty_table(self) -> Any:
-        none = np.empty(0, np.int64)
-        block = RecordBlock(np.empty(0, np.uint8), none, none, none)
-        return self._table(ScannedBlock("", block, none)).table
-
-    def _table(self, found: ScannedBlock) -> RecordTable:
+    def _table(self, found: ScannedBlock, base: int) -> RecordTable:
         columns: dict[str, Any] = {}
         block, errors = found.block, found.errors
         if self.schema is not None:
@@ -159,21 +129,20 @@ class TableReader:
         if KEY_COLUMN in self.names:
             offsets = found.offsets[np.searchsorted(found.block.numbers, block.numbers)]
             columns[KEY_COLUMN] = [f"{found.path}:{offset}" for offset in offsets.tolist()]
+        if NUMBER_COLUMN in self.names:
+            columns[NUMBER_COLUMN] = block.numbers + base
         table = import_arrow().table({name: columns[name] for name in self.names})
         errors.sort(key=lambda error: error.record or 0)
-        return RecordTable(table, errors, found.stored_bytes)
+        return RecordTable(table, errors)
 
 
-def _with_validation(schema: Schema) -> Schema:
-    """Return a schema that refuses rows out of order: Arrow's lists cannot overlap."""
-    parts = {
-        part: {
-            name: replace(spec, validate=True) if isinstance(spec, RaggedFeature) else spec
-            for name, spec in specs.items()
-        }
-        for part, specs in schema.parts.items()
-    }
-    return Schema(**{part: nested(specs, schema.paths) for part, specs in parts.items()})
+def _for_arrow(spec: Feature) -> Feature:
+    """Return a spec that reads the same values as Arrow stores them."""
+    if isinstance(spec, RaggedFeature):
+        return replace(spec, validate=True)  # rows out of order: Arrow's lists cannot overlap
+    if isinstance(spec, ImageFeature) and spec.mixed == "pad":
+        return replace(spec, mixed="list")
+    return spec
 
 
 def _arrays(schema: Schema, parsed: ParsedBlock) -> dict[str, Any]:
@@ -184,7 +153,7 @@ def _arrays(schema: Schema, parsed: ParsedBlock) -> dict[str, Any]:
     for name, spec in schema.items():
         column = columns[name]
         if name in padded:
-            column = without_padding(column, padded[name], columns[padded[name].lengths])
+            column = without_padding(column, columns[padded[name].lengths])
         arrays[name] = arrow_array(column, spec.known_rank)
     return arrays
 

@@ -6,8 +6,10 @@ import errno
 import logging
 import socket
 import time
-from collections.abc import Callable, Generator, Sequence
-from typing import Any, TypeVar
+from collections import deque
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TypeVar
 
 from .extra import import_ray
 
@@ -24,7 +26,6 @@ _FEW_TASKS = 64
 _MOST_ITEMS = 1000
 # Ray runs a task again if its process or machine is lost.
 _RETRIES = 20
-_TASKS_PER_CPU = 2
 # Errors that may pass, and seconds to wait before a task tries again.
 _TRANSIENT = (
     errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.ECONNRESET, errno.ECONNABORTED,
@@ -88,24 +89,25 @@ def run_tasks(
         ray.init()  # as Ray does by itself when a task is started
     run = ray.remote(max_retries=_RETRIES)(_run)
     groups = group_items(sizes)
-    running: dict[Any, int] = {}
-    found: dict[int, list[R]] = {}
-    submitted = 0
+    waiting = deque(run.remote(function, [items[item] for item in group]) for group in groups)
     try:
-        for number, group in enumerate(groups):
-            while number not in found:
-                most = _TASKS_PER_CPU * max(1, int(_cpus(ray)))
-                while submitted < len(groups) and len(running) < most:
-                    arguments = [items[item] for item in groups[submitted]]
-                    running[run.remote(function, arguments)] = submitted
-                    submitted += 1
-                done, _ = ray.wait(list(running), num_returns=1)
-                for reference in done:
-                    found[running.pop(reference)] = _result(ray, reference)
-            yield from zip(found.pop(number), (sizes[item] for item in group), strict=True)
+        for group in groups:
+            with plain_errors():
+                results = ray.get(waiting[0])
+            waiting.popleft()  # frees the memory of the results
+            yield from zip(results, (sizes[item] for item in group), strict=True)
     finally:
-        for reference in running:
+        for reference in waiting:
             ray.cancel(reference)
+
+
+@contextmanager
+def plain_errors() -> Iterator[None]:
+    """Raise the errors of tasks without the text that Ray adds."""
+    try:
+        yield
+    except import_ray().exceptions.RayTaskError as error:
+        raise error.cause from None
 
 
 def _run(function: Callable[[T], R], items: Sequence[T]) -> list[R]:
@@ -125,24 +127,8 @@ def _try_again(function: Callable[[T], R], item: T) -> R:
     return function(item)
 
 
-def _result(ray: Any, reference: Any) -> Any:
-    """Return the result of a task, or raise its error without the text that Ray adds."""
-    try:
-        return ray.get(reference)
-    except ray.exceptions.RayTaskError as error:
-        raise error.cause from None
-
-
-def _cpus(ray: Any) -> float:
-    cpus: float = ray.cluster_resources().get("CPU", 1)
-    return cpus
-
-
 def group_items(sizes: Sequence[int]) -> list[range]:
-    """Return the numbers of the items of each task, by the sizes of the items in bytes.
-
-    The tasks depend on the sizes alone, so that a job that is started again has the same ones.
-    """
+    """Return the numbers of the items of each task, by the sizes of the items in bytes."""
     most = min(TASK_BYTES, max(_LEAST_TASK_BYTES, sum(sizes) // _FEW_TASKS))
     groups: list[range] = []
     begin = 0

@@ -13,7 +13,7 @@ from ..checks import check_choice, check_integer
 from ..tools.outputs import check_file_name
 from ..tools.report import JobReport, Result
 from .extra import import_ray
-from .parts import PartFolder
+from .shard_folder import ShardFolder
 
 if TYPE_CHECKING:
     import ray.data
@@ -66,23 +66,24 @@ def write_tfrecords(
         OSError: If a file cannot be written, or the name is a URL of HTTP.
     """
     import_ray()
-    from .datasink import TFRecordDatasink, types_of  # noqa: PLC0415  # it imports Ray
+    from .datasink import RowEncoder, TFRecordDatasink, types_of  # noqa: PLC0415  # it imports Ray
 
     start = check_file_name(name, storage_options)
     split_output(start)  # a URL that cannot be written is refused
     check_choice("compression", compression, (None, *COMPRESSIONS))
     if not force:
         refuse_shards(start)
-    types = types_of(dataset, start.name)
+    encoder = RowEncoder(start.name, types_of(dataset, start.name))
     if num_shards is not None:
         num_shards = check_integer("num_shards", num_shards, 1)
         shards_of(start, num_shards)  # a number that is too large is refused
         dataset = dataset.repartition(num_shards)
     report = JobReport()
-    with PartFolder.beside(start, compression, index=index) as folder:
-        sink = TFRecordDatasink(folder, start.name, types)
+    with ShardFolder.beside(start, compression, index=index) as folder:
+        sink = TFRecordDatasink(folder, encoder)
         dataset.write_datasink(sink, **write_options)
-        parts = [part for part in sink.parts if part.records or num_shards is not None]
-        parts = parts or [folder.write(0, [])]
-        outputs = folder.commit(start, parts, force=force)
-    return report.result(outputs, [part.records for part in parts])
+        encoder.check_same(sink.shards)
+        shards = [shard for shard in sink.shards if shard.records or num_shards is not None]
+        shards = shards or [folder.write(0, [])]
+        outputs = folder.commit(shards, start, force=force)
+    return report.result(outputs, [shard.records for shard in shards])
