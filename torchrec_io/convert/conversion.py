@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import BinaryIO, Generic, NamedTuple, TypedDict, TypeVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import BinaryIO, NamedTuple, TypedDict, TypeVar
 
 from .._records.record_block import RecordList
 from .._schema.schema import Schema
@@ -79,21 +78,6 @@ class SourceFile(NamedTuple):
     def open(self) -> BinaryIO:
         """Open the file for reading."""
         return open_binary(self.location)
-
-
-@dataclass(frozen=True)
-class SourcePart(Generic[Item]):
-    """A part of the sources, which can be read by itself, also by another process.
-
-    Attributes:
-        key: Identity of the part among those of the same sources.
-        size: Size of the part in bytes.
-        read: Function that yields the pieces of the part. It can be pickled.
-    """
-
-    key: str
-    size: int
-    read: Callable[[], Iterator[Item]]
 
 
 class FoundPiece(NamedTuple):
@@ -176,24 +160,28 @@ class Conversion:
         else:
             refuse_inputs(inputs, [self._name])
         if not self._force:
-            self._refuse_outputs()
+            # The group of the outputs refuses them, too, but only after the first pass.
+            if self._is_sharded:
+                refuse_shards(self._name)
+            else:
+                refuse_existing(self._name)
         return files
 
     def find_types(
-        self, work: Callable[[Item], FoundPiece], parts: Sequence[SourcePart[Item]]
+        self, work: Callable[[Item], FoundPiece], pieces: Iterable[Item]
     ) -> dict[str, FoundType]:
         """Read all pieces of the source in processes to find the dtypes that columns need.
 
         Args:
             work: Function of a module that finds the dtypes in a piece.
-            parts: Parts of the source.
+            pieces: Pieces of the sources.
 
         Raises:
             ConversionError: If a column has both numbers and text.
         """
         types: dict[str, FoundType] = {}
         with OrderedPool(work, self._jobs, processes=True) as pool:
-            for found in pool.map(_pieces_of(parts)):
+            for found in pool.map(pieces):
                 add_types(types, found.types)
                 self.report.add(0, found.size)
         return types
@@ -201,7 +189,7 @@ class Conversion:
     def write(
         self,
         work: Callable[[Item], ConvertedPiece],
-        parts: Sequence[SourcePart[Item]],
+        pieces: Iterable[Item],
         schema: Schema | Callable[[Survey], Schema | None],
         *,
         processes: bool = True,
@@ -211,7 +199,7 @@ class Conversion:
 
         Args:
             work: Function of a module that converts a piece.
-            parts: Parts of the source, in the order of the records.
+            pieces: Pieces of the sources, in the order of the records.
             schema: Schema of the records, or function that returns it for a survey of them.
             processes: Whether to use processes or threads.
             companions: Contents of other files, which appear together with the records.
@@ -242,32 +230,18 @@ class Conversion:
             for companion, content in (companions or {}).items():
                 with group.open_file(companion) as file:
                     file.write(content)
-            for converted in pool.map(_pieces_of(parts)):
+            for converted in pool.map(pieces):
                 for record in converted.records:
                     output.write(record)
                 if callable(schema):
                     surveyor.add(RecordList.of(converted.records))
                 report.add(len(converted.records), converted.size, converted.errors)
-            self._check_count(report.records)
+            if not report.records:
+                only = self._sources[0].path if len(self._sources) == 1 else None
+                raise ConversionError("there is no record to write", path=only)
             outputs = output.finish()
         found = schema(surveyor.result()) if callable(schema) else schema
         return report.result(outputs, output.counts, schema=found)
-
-    def _refuse_outputs(self) -> None:
-        """Raise an error if an output exists, before the first pass over the source.
-
-        The group of the outputs refuses all others, too.
-        """
-        if self._is_sharded:
-            refuse_shards(self._name)
-        else:
-            refuse_existing(self._name)
-
-    def _check_count(self, records: int) -> None:
-        """Raise an error if there is no record."""
-        if not records:
-            only = self._sources[0].path if len(self._sources) == 1 else None
-            raise ConversionError("there is no record to write", path=only)
 
     def _files_of(self, path: StrPath) -> list[SourceFile]:
         """Return the files that a path or URL stands for."""
@@ -277,11 +251,6 @@ class Conversion:
         options = self._options.get("storage_options")
         found = expand_paths(path, tfrecord_names=False, storage_options=options)
         return [SourceFile(each, each.stamp().size) for each in found]
-
-
-def _pieces_of(parts: Iterable[SourcePart[Item]]) -> Iterator[Item]:
-    for part in parts:
-        yield from part.read()
 
 
 def _local_file(location: Location) -> SourceFile:

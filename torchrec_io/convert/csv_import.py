@@ -16,7 +16,7 @@ from ..tools.report import Result
 from .arrow import import_pyarrow
 from .arrow_rows import ColumnTypes, Table, encode_table
 from .columns import ColumnOptions, FoundType, Types, add_types, stored_dtypes
-from .conversion import Conversion, FoundPiece, Options, SourceFile, SourcePart
+from .conversion import Conversion, FoundPiece, Options, SourceFile
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -80,32 +80,26 @@ def from_csv(
         OSError: If a file cannot be read or written.
     """
     import_pyarrow()
-    chosen = ColumnOptions(include, exclude, types or {})
-    return convert_csv(Conversion(destination, options), sources, columns, chosen)
-
-
-def convert_csv(
-    conversion: Conversion,
-    sources: StrPath | Sequence[StrPath],
-    columns: Sequence[str] | None,
-    options: ColumnOptions,
-) -> Result:
-    """Run a conversion of CSV files; see :func:`from_csv`."""
+    choice = ColumnOptions(include, exclude, types or {})
+    conversion = Conversion(destination, options)
     files = conversion.source_files(sources)
     names = _columns_of(files, columns)
-    chosen = options.chosen(names)
-    untyped = [name for name in chosen if name not in options.types]
+    chosen = choice.chosen(names)
+    untyped = [name for name in chosen if name not in choice.types]
     size = sum(file.size for file in files)
     conversion.report.watcher.started(2 * size if untyped else size)
-    read = functools.partial(_tables, names=names, kept=chosen, has_header=columns is None)
-    parts = [SourcePart(file.path, file.size, functools.partial(read, file)) for file in files]
-    dtypes = dict(options.types)
+
+    def tables() -> Iterator[Table]:
+        for file in files:
+            yield from _tables(file, names, chosen, has_header=columns is None)
+
+    dtypes = dict(choice.types)
     if untyped:
-        found = conversion.find_types(functools.partial(_find_types, names=untyped), parts)
+        found = conversion.find_types(functools.partial(_find_types, names=untyped), tables())
         dtypes |= stored_dtypes(found, found)
-    types = ColumnTypes({name: dtypes[name] for name in chosen if name in dtypes})
-    work = functools.partial(encode_table, types=types)
-    return conversion.write(work, parts, types.schema)
+    stored = ColumnTypes({name: dtypes[name] for name in chosen if name in dtypes})
+    work = functools.partial(encode_table, types=stored)
+    return conversion.write(work, tables(), stored.schema)
 
 
 # ---- reading ----

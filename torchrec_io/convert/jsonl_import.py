@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .._storage.local import StrPath
@@ -20,7 +20,7 @@ from .arrow_rows import (
     stored_dtype,
 )
 from .columns import ColumnOptions, FoundType, Types, add_types, stored_dtypes
-from .conversion import Conversion, ConvertedPiece, FoundPiece, Options, SourceFile, SourcePart
+from .conversion import Conversion, ConvertedPiece, FoundPiece, Options, SourceFile
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -88,33 +88,28 @@ def from_jsonl(
         OSError: If a file cannot be read or written.
     """
     import_pyarrow()
-    chosen = ColumnOptions(include, exclude, types or {})
-    return convert_jsonl(Conversion(destination, options), sources, chosen)
-
-
-def convert_jsonl(
-    conversion: Conversion, sources: StrPath | Sequence[StrPath], options: ColumnOptions
-) -> Result:
-    """Run a conversion of JSON lines; see :func:`from_jsonl`."""
+    choice = ColumnOptions(include, exclude, types or {})
+    conversion = Conversion(destination, options)
     files = conversion.source_files(sources)
     conversion.report.watcher.started(2 * sum(file.size for file in files))
-    parts = [SourcePart(file.path, file.size, functools.partial(_pieces, file)) for file in files]
-    found = conversion.find_types(functools.partial(_find_types, typed=options.types), parts)
-    types = ColumnTypes(stored_dtypes(found, options.chosen(found)))
-    work = functools.partial(_convert, types=types)
-    return conversion.write(work, parts, types.schema)
+    find = functools.partial(_find_types, typed=choice.types)
+    found = conversion.find_types(find, _pieces(files))
+    stored = ColumnTypes(stored_dtypes(found, choice.chosen(found)))
+    work = functools.partial(_convert, types=stored)
+    return conversion.write(work, _pieces(files), stored.schema)
 
 
-def _pieces(file: SourceFile) -> Iterator[_JsonLines]:
-    first = 1
-    with file.open() as content:
-        while lines := content.readlines(_PIECE_BYTES):
-            size = sum(map(len, lines))
-            if first == 1:
-                lines[0] = lines[0].removeprefix(_BOM)
-            numbered = [(n, line) for n, line in enumerate(lines, first) if line.strip()]
-            yield _JsonLines(file.path, numbered, size)
-            first += len(lines)
+def _pieces(files: Iterable[SourceFile]) -> Iterator[_JsonLines]:
+    for file in files:
+        first = 1
+        with file.open() as content:
+            while lines := content.readlines(_PIECE_BYTES):
+                size = sum(map(len, lines))
+                if first == 1:
+                    lines[0] = lines[0].removeprefix(_BOM)
+                numbered = [(n, line) for n, line in enumerate(lines, first) if line.strip()]
+                yield _JsonLines(file.path, numbered, size)
+                first += len(lines)
 
 
 # ---- in the processes ----

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ from ..tools.report import Result
 from .arrow import import_pyarrow
 from .arrow_rows import ColumnTypes, Table, encode_table
 from .columns import ColumnOptions, Types
-from .conversion import Conversion, Options, SourceFile, SourcePart
+from .conversion import Conversion, Options, SourceFile
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -67,24 +68,18 @@ def from_parquet(
         OSError: If a file cannot be read or written.
     """
     import_pyarrow()
-    chosen = ColumnOptions(include, exclude, types or {})
-    return convert_parquet(Conversion(destination, options), sources, chosen)
-
-
-def convert_parquet(
-    conversion: Conversion, sources: StrPath | Sequence[StrPath], options: ColumnOptions
-) -> Result:
-    """Run a conversion of Parquet files; see :func:`from_parquet`."""
+    choice = ColumnOptions(include, exclude, types or {})
+    conversion = Conversion(destination, options)
     files = conversion.source_files(sources)
-    tables = [_types_of(file, options) for file in files]
+    tables = [_types_of(file, choice) for file in files]
     for file, columns in zip(files, tables, strict=True):
         if columns != tables[0]:
             reason = f"the columns differ from those of {files[0].path!r}"
             raise ConversionError(reason, path=file.path)
     conversion.report.watcher.started(sum(file.size for file in files))
-    parts = [part for file in files for part in _parts(file, [*tables[0].dtypes])]
     work = functools.partial(encode_table, types=tables[0])
-    return conversion.write(work, parts, tables[0].schema)
+    batches = itertools.chain.from_iterable(_tables(file, tables[0]) for file in files)
+    return conversion.write(work, batches, tables[0].schema)
 
 
 # ---- reading ----
@@ -114,35 +109,17 @@ def _opened(source: SourceFile) -> Iterator[Any]:
         raise ConversionError(reason, path=path) from None
 
 
-def _parts(source: SourceFile, names: Sequence[str]) -> Iterator[SourcePart[Table]]:
-    """Yield the row groups of a file as parts."""
+def _tables(source: SourceFile, types: ColumnTypes) -> Iterator[Table]:
+    """Yield the rows of a file in pieces."""
+    first = 0
     with _opened(source) as file:
-        groups = [file.metadata.row_group(i) for i in range(file.metadata.num_row_groups)]
-        rows = [group.num_rows for group in groups]
-    per_row = source.size / max(1, sum(rows))
-    for group, count in enumerate(rows):
-        read = functools.partial(_tables, source, names, group, sum(rows[:group]), per_row)
-        yield SourcePart(f"{source.path} row group {group}", int(per_row * count), read)
-
-
-def _tables(
-    source: SourceFile, names: Sequence[str], group: int, first: int, per_row: float
-) -> Iterator[Table]:
-    """Yield the rows of a row group.
-
-    Args:
-        source: File.
-        names: Names of the columns to read.
-        group: Number of the row group.
-        first: Number of its first row.
-        per_row: Mean size of a row in the file in bytes.
-    """
-    with _opened(source) as file:
-        rows = _piece_rows(file.metadata.row_group(group))
-        for batch in file.iter_batches(rows, [group], columns=names):
-            places = [f"row {first + i}" for i in range(batch.num_rows)]
-            yield Table(source.path, batch, places, int(per_row * batch.num_rows))
-            first += batch.num_rows
+        per_row = source.size / max(1, file.metadata.num_rows)
+        for group in range(file.metadata.num_row_groups):
+            rows = _piece_rows(file.metadata.row_group(group))
+            for batch in file.iter_batches(rows, [group], columns=[*types.dtypes]):
+                places = [f"row {first + i}" for i in range(batch.num_rows)]
+                yield Table(source.path, batch, places, int(per_row * batch.num_rows))
+                first += batch.num_rows
 
 
 def _piece_rows(group: Any) -> int:
