@@ -67,7 +67,7 @@ def test_invalid_type_with_types_is_an_error_of_the_line(tmp_path: Path) -> None
     done = convert(tmp_path, text, types={"a": "float32"}, on_error="skip")
     assert rows_of(done.paths) == [{"a": [1.0]}, {"a": [2.5]}, {"a": []}]
     assert kinds_of(done.paths[0]) == {"a": {"float_list"}}
-    done = convert(tmp_path, text, types={"a": "string"})
+    done = convert(tmp_path, text, types={"a": "string", "missing": "int64"})
     assert rows_of(done.paths) == [{"a": [b"1"]}, {"a": [b"x"]}, {"a": [b"2.5"]}, {"a": []}]
     assert kinds_of(done.paths[0]) == {"a": {"bytes_list"}}
 

@@ -94,7 +94,8 @@ def from_jsonl(
     conversion.report.watcher.started(2 * sum(file.size for file in files))
     find = functools.partial(_find_types, typed=choice.types)
     found = conversion.find_types(find, _pieces(files))
-    stored = ColumnTypes(stored_dtypes(found, choice.chosen(found)))
+    chosen = choice.chosen({**found, **choice.types})  # a typed member may be missing
+    stored = ColumnTypes(stored_dtypes(found, [name for name in chosen if name in found]))
     work = functools.partial(_convert, types=stored)
     return conversion.write(work, _pieces(files), stored.schema)
 
