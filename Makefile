@@ -17,7 +17,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: demo test long setup setup-tf native-headers browser build lint types docs tests unit slow native fuzz sanitize package wheel
-.PHONY: bench stub format trainers clean serve
+.PHONY: bench stub format mutants trainers clean serve
 
 demo: build
 	python examples/train_digits.py
@@ -148,6 +148,10 @@ unit: build setup-tf browser
 
 slow: build setup-tf
 	$(PYTEST) -m slow
+
+# Change the core at 100 random places, and see whether the tests notice each change (hours).
+mutants: build setup-tf
+	python -m tests.mutants
 
 # Count records under each trainer, in all ways to use it (an hour), also with the second newest
 # Accelerate. The results make the table of docs/trainers.md.

@@ -57,7 +57,8 @@ class _Source(IterableDataset[Any]):
                 yield {name: column.clone() for name, column in self._batch.items()}
                 continue
             arena = allocate_arena(self._batch.arena.numel())
-            yield tio.Batch(Columns(arena.copy_(self._batch.arena), *self._batch.columns.form))
+            columns = self._batch.columns
+            yield tio.Batch(Columns(arena.copy_(self._batch.arena), columns.layout, columns.form))
 
 
 def _read_batch(arena_bytes: int) -> tio.Batch:

@@ -394,7 +394,7 @@ def test_public_names_of_a_room(room: str, names: list[str]) -> None:
 
 @pytest.mark.slow
 def test_rooms_load_torch_only_where_they_need_it() -> None:
-    names = "tfds.Directory, tfds.Split, ranking.Schema, ranking.encode, csv.Schema, presets.gqn"
+    names = "tfds.Directory, tfds.Split, ranking.Schema, ranking.encode, csv.Schema, presets.nsynth"
     loaded = loaded_after(
         f"import torchrec_io as tio; {', '.join(f'tio.{name}' for name in names.split(', '))}"
     )

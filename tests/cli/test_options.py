@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from typer import BadParameter
 
-from torchrec_io.cli.options import parse_size
+from torchrec_io.cli.parsers import parse_size
 
 
 @pytest.mark.parametrize(
@@ -22,5 +23,5 @@ def test_sizes(text: str, size: int) -> None:
     "text", ["9" * 400, "", "MB", "0", "-1", "1XB", "1 M B", "0.1", "1e3", "iB", "1iB"]
 )
 def test_invalid_sizes(text: str) -> None:
-    with pytest.raises(ValueError, match="size"):
+    with pytest.raises(BadParameter, match="size"):
         parse_size(text)

@@ -10,11 +10,9 @@ from typer.testing import CliRunner, Result
 
 from tests.cli.conftest import Run
 from tests.support.tfrecord import frame, write_tfrecord
-from torchrec_io._records.damage_map import DamageMap
 from torchrec_io._records.sequential import iter_records
 from torchrec_io._storage.compression import detect_compression
 from torchrec_io.cli.commands import app
-from torchrec_io.cli.text import damage_bar
 
 
 def call(*arguments: object) -> Result:
@@ -67,17 +65,6 @@ def test_dry_run() -> None:
     assert [path.name for path in Path().iterdir()] == ["in"]
 
 
-def test_existing_outputs_need_force() -> None:
-    write_tfrecord("out", [b"old"])
-    result = call("in", "out")
-    assert result.exit_code == 1
-    assert result.stderr.startswith("out: the output exists; choose another name")
-    assert "(--force)" in result.stderr
-    assert records_in("out") == [b"old"]
-    assert call("in", "out", "--force").exit_code == 0
-    assert len(records_in("out")) == 18
-
-
 def test_compression() -> None:
     write_tfrecord("in.gz", [b"a"], "gzip")
     assert call("in.gz", "same").exit_code == 0
@@ -120,14 +107,6 @@ def test_many_losses_are_shortened() -> None:
     lines = call("in", "out").stdout.splitlines()
     assert len(lines) == 23
     assert lines[20] == "in: 10 more lost parts (--json lists them)"
-
-
-def test_bar_in_terminals_without_blocks() -> None:
-    damage = DamageMap(1000)
-    damage.mark(500, 501)
-    assert damage_bar(damage, "ascii") == "[" + "." * 32 + "#" + "." * 31 + "]"
-    assert damage_bar(damage, "utf-8") == "[" + "░" * 32 + "█" + "░" * 31 + "]"
-    assert damage_bar(damage, None) == damage_bar(damage, "ascii")
 
 
 def test_verify_shows_the_damage(run: Run) -> None:

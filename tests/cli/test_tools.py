@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from tests.cli.conftest import Run
 from tests.support.tfrecord import frame, write_tfrecord
 from torchrec_io import TFRecordDataset
 from torchrec_io._records.sequential import iter_records
@@ -139,9 +138,3 @@ def test_invalid_arguments_are_refused(arguments: list[str], status: int, messag
     assert result.exit_code == status, result.output
     assert message in " ".join(result.output.replace("│", " ").split())
     assert sorted(Path().iterdir()) == before
-
-
-def test_command_in_a_process(run_process: Run) -> None:
-    result = run_process("merge", "a.tfrecord", "b.tfrecord.gz", "-o", "all", "-j", 2)
-    assert result.returncode == 0, result.stderr
-    assert result.stdout.startswith("20 records in 1 file, ")

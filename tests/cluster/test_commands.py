@@ -99,11 +99,22 @@ def test_an_error_of_verify(folder: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.usefixtures("local_ray")
-def test_a_relative_folder_of_indexes(folder: Path) -> None:
-    done = run("index", "large", "small", "--output-dir", "indexes")
-    assert done.exit_code == 0, done.output
-    names = sorted(path.name for path in (folder / "indexes").iterdir())
-    assert names == ["large.tfidx", "small.tfidx"]
+def test_index(folder: Path) -> None:
+    write_tfrecord("cut", [b"x"] * 3)
+    (folder / "cut").write_bytes((folder / "cut").read_bytes()[:-1])
+    done = run("index", "large", "cut", "small")
+    assert done.exit_code == 1, done.output
+    assert [line.partition(": ")[2] for line in done.stdout.splitlines()] == [
+        "up to date, 100 records, 501,600 bytes",
+        "indexed, 3 records, 51 bytes",
+    ]
+    [error] = done.stderr.splitlines()
+    assert error.startswith(f"{folder / 'cut'}: the record reaches past the end of the file")
+    assert (folder / "small.tfidx").exists()
+    refused = run("index", "small", "--output-dir", "indexes")
+    assert refused.exit_code == 2
+    assert "--output-dir cannot be used with --ray" in " ".join(refused.stderr.split())
+    assert not (folder / "indexes").exists()
 
 
 @pytest.mark.usefixtures("local_ray", "folder")

@@ -77,15 +77,15 @@ def test_shards_have_the_records_in_order(  # noqa: PLR0917
     assert set(names(folder)) - before == {
         *shards, *(f"{shard}.tfidx" for shard in shards), "one", "one.tfidx"
     }  # fmt: skip
-    for path in found.paths:
-        tio.RecordIndex.load(path)
+    for written in found.paths:
+        tio.RecordIndex.load(written)
     if "num_shards" in options:
         indexes, _ = open_indexes(expand_paths(paths), "auto", "auto")
         total = sum(map(len, indexes))
         assert len(found.counts) == options["num_shards"]
         assert max(found.counts) <= -(-total // options["num_shards"])
     else:
-        sizes = [os.path.getsize(path) for path in found.paths]
+        sizes = [os.path.getsize(written) for written in found.paths]
         assert all(
             size <= options["max_bytes"] or count == 1
             for size, count in zip(sizes, found.counts, strict=True)

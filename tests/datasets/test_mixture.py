@@ -136,6 +136,8 @@ class TestRefused:
         for other in ("other", tio.TFRecordStream(paths[1], SCHEMA, batch_size=8)):
             with pytest.raises(TypeError, match="must be datasets of indexed files"):
                 tio.mix([first, other], weights=[1, 1])
+        with pytest.raises(ValueError, match="must have records, part 1 has none"):
+            tio.mix([first, second.take(0)], weights=[1, 1], stop="endless")
         lines = tio.TextLineDataset(paths[1], bytes)
         with pytest.raises(ValueError, match="differ in record format"):
             tio.mix([tio.TFRecordDataset(paths[0], bytes), lines], weights=[1, 1])

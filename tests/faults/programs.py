@@ -273,7 +273,7 @@ def write_parts(folder: Path) -> None:
     name = Location.of(folder / "out" / "x")
     with ShardFolder.beside(name) as parts:
         written = [parts.write(number, NEW[number::2]) for number in range(2)]
-        parts.commit(name, written, force=True)
+        parts.commit(written, name, force=True)
 
 
 WRITERS = {

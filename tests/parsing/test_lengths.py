@@ -15,12 +15,13 @@ import torchrec_io as tio
 from tests.support.examples import example_of, sequence_example_of
 from tests.support.tfrecord import frame, write_tfrecord
 from torchrec_io._parsing import lengths as module
-from torchrec_io._parsing.lengths import LengthFeature, find_lengths
+from torchrec_io._parsing.lengths import LengthMeasure, find_lengths
 from torchrec_io._records.index_cache import cache_path, open_indexes
 from torchrec_io._records.record_reader import RecordReader
+from torchrec_io._schema.stored_keys import StoredCount
 from torchrec_io._storage.location import Location
 
-TOKENS = LengthFeature("tokens", "int64", "example")
+TOKENS = LengthMeasure((StoredCount("tokens", "int64"),))
 
 
 def reader_of(*paths: Path, verify_crc: bool = True) -> RecordReader:
@@ -28,7 +29,7 @@ def reader_of(*paths: Path, verify_crc: bool = True) -> RecordReader:
     return RecordReader(indexes, verify_crc=verify_crc)
 
 
-def lengths_of(*paths: Path, feature: LengthFeature = TOKENS) -> list[int]:
+def lengths_of(*paths: Path, feature: LengthMeasure = TOKENS) -> list[int]:
     found: list[int] = find_lengths(reader_of(*paths), feature).tolist()
     return found
 
@@ -83,8 +84,8 @@ class TestFeatures:
                 for values, steps in records
             ],
         )
-        words = LengthFeature("words", "string", "context")
-        steps = LengthFeature("steps", "float32", "sequence")
+        words = LengthMeasure((StoredCount("words", "string"),), "context")
+        steps = LengthMeasure((StoredCount("steps", "float32"),), "sequence")
         assert lengths_of(path, feature=words) == [values or 0 for values, _ in records]
         assert lengths_of(path, feature=steps) == [len(counts or []) for _, counts in records]
 
@@ -103,7 +104,7 @@ class TestCache:
 
     def test_another_feature_is_another_length(self, tmp_path: Path) -> None:
         path = write(tmp_path / "data", [3, 4])
-        ids = LengthFeature("id", "int64", "example")
+        ids = LengthMeasure((StoredCount("id", "int64"),))
         for _ in range(2):
             assert lengths_of(path) == [3, 4]
             assert lengths_of(path, feature=ids) == [1, 1]
@@ -157,6 +158,6 @@ class TestDamage:
 
     def test_bad_records_have_no_length(self, damaged: Path, parsed: list[int]) -> None:
         for _ in range(2):  # what may be repaired is not kept
-            assert lengths_of(damaged) == [3, 0, 0, 0, 5]
+            assert lengths_of(damaged) == [3, -1, -1, -1, 5]
         assert sorted(parsed) == sorted([*range(5)] * 2)
         assert kept(damaged) == []

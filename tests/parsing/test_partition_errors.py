@@ -43,8 +43,8 @@ INVALID: list[tuple[str, list[int], list[int], str]] = [
     ("limits", [1, 2], [2, 1, 2], "overlap or are out of order"),
     ("starts", [1, 2], [0, 2, 1], "overlap or are out of order"),
     ("starts", [1, 2], [0, -1, 1], "overlap or are out of order"),
-    ("starts", [1, 2], [0, 3], "starts after the end of its values"),
-    ("lengths", [1, 2], [3, -1], "a row length is negative"),
+    ("starts", [1, 2], [0, 3], "overlap or are out of order"),
+    ("lengths", [1, 2], [3, -1], "overlap or are out of order"),
     ("ids", [1, 2], [1, 0], "overlap or are out of order"),
 ]
 GOOD: dict[str | int, tuple[list[int], list[int]]] = {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -235,100 +234,6 @@ def write_bert(folder: Path) -> Path:
         for i in range(3)
     ]
     return write(folder, "wiki.tfrecord", records)
-
-
-def write_gqn(folder: Path, views: int = 4, size: int = 6) -> Path:
-    records = [
-        example_of(
-            frames=[encoded(noise(size, size, seed=9 * i + k), "JPEG") for k in range(views)],
-            cameras=draw(views, 5, seed=i).ravel().tolist(),
-        )
-        for i in range(2)
-    ]
-    return write(folder, "0001-of-2160.tfrecord", records)
-
-
-# ---- simulations ----
-
-MESH_META: dict[str, Any] = {
-    "simulator": "comsol",
-    "dt": 0.01,
-    "collision_radius": None,
-    "features": {
-        "cells": {"type": "static", "shape": [1, -1, 3], "dtype": "int32"},
-        "mesh_pos": {"type": "static", "shape": [1, -1, 2], "dtype": "float32"},
-        "node_type": {"type": "static", "shape": [1, -1, 1], "dtype": "int32"},
-        "velocity": {"type": "dynamic", "shape": [4, -1, 2], "dtype": "float32"},
-        "sizing_field": {
-            "type": "dynamic_varlen",
-            "shape": [-1, 3],
-            "dtype": "<dtype: 'float32'>",
-        },
-    },
-    "field_names": [
-        *("cells", "mesh_pos", "node_type", "velocity", "sizing_field", "length_sizing_field")
-    ],
-    "trajectory_length": 4,
-}
-
-
-def mesh(number: int) -> dict[str, np.ndarray[Any, Any]]:
-    """A trajectory on a mesh of its own size."""
-    nodes = 5 + number
-    lengths = np.array([1, 0, 2, number], np.int32)
-    return {
-        "cells": np.arange(6, dtype=np.int32).reshape(1, 2, 3),
-        "mesh_pos": draw(1, nodes, 2),
-        "node_type": np.zeros((1, nodes, 1), np.int32),
-        "velocity": draw(4, nodes, 2, seed=number),
-        "sizing_field": draw(int(lengths.sum()), 3, seed=number),
-        "length_sizing_field": lengths,
-    }
-
-
-def write_meshes(folder: Path) -> Path:
-    records = [
-        example_of(**{name: [array.tobytes()] for name, array in mesh(i).items()}) for i in range(2)
-    ]
-    path = write(folder, "train.tfrecord", records)
-    (folder / "meta.json").write_text(json.dumps(MESH_META))
-    return path
-
-
-PARTICLES_META: dict[str, Any] = {
-    "bounds": [[0.1, 0.9], [0.1, 0.9]],
-    "sequence_length": 3,
-    "default_connectivity_radius": 0.015,
-    "dim": 2,
-    "dt": 0.0025,
-    "vel_mean": [0.0, 0.0],
-    "vel_std": [1.0, 1.0],
-    "acc_mean": [0.0, 0.0],
-    "acc_std": [1.0, 1.0],
-}
-
-
-def particles(number: int) -> dict[str, np.ndarray[Any, Any]]:
-    count = 3 + number
-    return {
-        "particle_type": np.full(count, 5 + number, np.int64),
-        "position": draw(4, count, 2, seed=number),
-        "step_context": draw(4, 1, seed=number),
-    }
-
-
-def write_particles(folder: Path, *, with_context: bool = False) -> Path:
-    records = []
-    for i in range(2):
-        arrays = particles(i)
-        names = ["position", *(["step_context"] if with_context else [])]
-        lists = {name: [[step.tobytes()] for step in arrays[name]] for name in names}
-        context = {"key": [i], "particle_type": [arrays["particle_type"].tobytes()]}
-        records.append(sequence_of(context, lists))
-    path = write(folder, "train.tfrecord", records)
-    meta = PARTICLES_META | ({"context_mean": [0.5], "context_std": [1.0]} if with_context else {})
-    (folder / "metadata.json").write_text(json.dumps(meta))
-    return path
 
 
 # ---- ranking ----

@@ -11,7 +11,7 @@ import torch
 
 import torchrec_io as tio
 from tests.presets import published
-from tests.presets.published import draw, frames_of, mesh, particles
+from tests.presets.published import draw, frames_of
 from tests.support.images import encoded, noise, opened
 from tests.support.pages import public_names
 
@@ -163,41 +163,6 @@ def test_bert_pretraining(tmp_path: Path) -> None:
         read(path, tio.presets.bert_pretraining())
 
 
-def test_gqn(tmp_path: Path) -> None:
-    path = published.write_gqn(tmp_path, 4, 6)
-    batch = read(path, tio.presets.gqn(4, 6))
-    assert batch["cameras"][1].tolist() == draw(4, 5, seed=1).tolist()
-    assert batch["frames"].shape == (2, 4, 3, 6, 6)
-    assert batch["frames"][1, 2].tolist() == pixels(encoded(noise(6, 6, seed=11), "JPEG"))
-    image = tio.ImageFeature(size=(3, 3), dtype="float32")
-    assert read(path, tio.presets.gqn(4, image=image))["frames"].shape == (2, 4, 3, 3, 3)
-    with pytest.raises(tio.DecodeError, match="frames"):
-        read(path, tio.presets.gqn(4))  # they are not 64 pixels high
-
-
-def test_mesh_graph_nets(tmp_path: Path) -> None:
-    path = published.write_meshes(tmp_path)
-    batch = read(path, tio.presets.mesh_graph_nets(tmp_path / "meta.json"))
-    for number in range(2):
-        for name, array in mesh(number).items():
-            assert np.array_equal(batch[name][number].numpy(), array), name
-            assert batch[name][number].numpy().dtype == array.dtype
-    steps = batch["sizing_field"][1].split(batch["length_sizing_field"][1].tolist())
-    assert [len(step) for step in steps] == [1, 0, 2, 1]
-
-
-@pytest.mark.parametrize("with_context", [False, True])
-def test_learning_to_simulate(tmp_path: Path, with_context: bool) -> None:
-    path = published.write_particles(tmp_path, with_context=with_context)
-    batch = read(path, tio.presets.learning_to_simulate(tmp_path / "metadata.json"))
-    assert batch["key"].tolist() == [0, 1]
-    assert ("step_context" in batch) == with_context
-    for number in range(2):
-        for name, array in particles(number).items():
-            if name in batch:
-                assert np.array_equal(batch[name][number].numpy(), array), name
-
-
 def test_ranking_elwc(tmp_path: Path) -> None:
     path = published.write_ranking(tmp_path)
     words = tio.VarLenFeature("string")
@@ -230,6 +195,6 @@ def test_numbered_features_of_documents() -> None:
 
 def test_each_preset_names_its_source() -> None:
     names = [name for name in public_names(tio.presets) if name not in ("Preset", "recognize")]
-    assert len(names) == 13
+    assert len(names) == 10
     for name in names:
         assert "\n    Source: " in getattr(tio.presets, name).__doc__, name

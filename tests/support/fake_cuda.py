@@ -1,8 +1,8 @@
 """A simulated GPU whose streams run when a test says so, and whose memory is reused at once.
 
 Work on a stream runs only in :meth:`FakeGpu.run`. Memory that Python frees is reused immediately,
-unless PyTorch's rules (``record_stream``) protect it. Using freed memory, or data whose copy has
-not run, raises an AssertionError.
+unless PyTorch's rules (``record_stream``) protect it; page-locked memory is kept until copies from
+it end. Using freed memory, or data whose copy has not run, raises an AssertionError.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class FakeStream:
         self.todo: deque[Callable[[], bool]] = deque()
 
     def record_event(self) -> FakeEvent:
-        event = FakeEvent(self)
+        event = FakeEvent()
         self.todo.append(event.happen)
         return event
 
@@ -83,21 +83,12 @@ class FakeStream:
 
 
 class FakeEvent:
-    def __init__(self, stream: FakeStream) -> None:
+    def __init__(self) -> None:
         self.happened = False
-        self._stream = stream
 
     def happen(self) -> bool:
         self.happened = True
         return True
-
-    def query(self) -> bool:
-        return self.happened
-
-    def synchronize(self) -> None:
-        while not self.happened:
-            assert self._stream.todo[0]()
-            self._stream.todo.popleft()
 
 
 class _Memory:
@@ -128,15 +119,11 @@ class HostBatch:
         source, target = self.memory, moved.memory
 
         def copy() -> bool:
-            assert not source.used_again, "copied from memory that was let go of"
             target.number = source.number
             return True
 
         self.gpu.on.todo.append(copy)
         return moved
-
-    def __del__(self) -> None:
-        self.memory.used_again = True
 
 
 class DeviceBatch:

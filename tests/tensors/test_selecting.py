@@ -12,7 +12,7 @@ from torch.utils import _pytree as pytree
 import torchrec_io as tio
 from tests.support.every_kind import make_batch
 from tests.support.examples import example_of
-from torchrec_io._tensors.columns import Columns
+from torchrec_io._tensors.columns import Columns, Form
 
 COUNT = 5
 
@@ -86,6 +86,6 @@ def test_nested_columns() -> None:
 def test_offsets_that_were_not_validated() -> None:
     """Rows outside of the values are cut, as in the rows of the batch."""
     ragged = tio.Ragged(torch.arange(4), torch.tensor([-1, 2, 1, 9]))
-    batch = tio.Batch(Columns.of_values({"x": ragged}, ["x"]))
+    batch = tio.Batch(Columns.of_values({"x": ragged}, Form(("x",))))
     assert [row.tolist() for row in batch.select([2, 1, 0])["x"].rows()] == [[1, 2, 3], [], [0, 1]]
     assert [row.tolist() for row in ragged.rows()] == [[0, 1], [], [1, 2, 3]]

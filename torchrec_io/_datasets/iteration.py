@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 
 from .._parsing.record_random import RecordRandom
 from .._tensors.batch import Batch, KeyedBatch
+from .._tensors.recent_blocks import RecentBlocks
 from ..errors import DecodeError, TransformError
 from .bad_records import ErrorHandler
 from .job_queue import JobQueue
@@ -59,6 +60,8 @@ class Iteration:
         self._transform = transform
         self._options = partition.options
         self._in_batches = partition.in_batches
+        # Samples that were yielded and are still in use.
+        self._recent = None if self._in_batches else RecentBlocks()
         on_error = self._options["on_error"]
         self._errors = ErrorHandler(on_error, counters)
         self._lost = self._lost_records()
@@ -220,7 +223,8 @@ class Iteration:
                 items = [(place.key, item) for place, item in zip(places, items, strict=True)]
             yield from self._taken(items, _ends(job, loaded))
             del items
-            self._position.recent.add(samples)
+            if self._recent is not None:
+                self._recent.add(samples)
         if error is not None:
             _raise(error)
 

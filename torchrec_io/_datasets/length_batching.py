@@ -9,7 +9,7 @@ import numpy as np
 
 from .._order.length_batches import LengthBatchedOrder
 from .._order.windows import Lengths
-from .._parsing.lengths import LengthFeature, find_lengths
+from .._parsing.lengths import LengthMeasure, find_lengths
 from .._records.record_reader import RecordReader
 from .._tensors.block_parser import BlockParser
 from ..checks import counted
@@ -87,7 +87,7 @@ def _lengths(
     feature = length_feature(parser, length_key, "length_key")
     if known is not None and known.feature == feature:
         return known
-    return Lengths(find_lengths(reader, feature), feature)
+    return Lengths(np.maximum(find_lengths(reader, feature), 0), feature)
 
 
 def _given_lengths(values: Any, count: int) -> Lengths:
@@ -102,7 +102,7 @@ def _given_lengths(values: Any, count: int) -> Lengths:
     return Lengths(lengths)
 
 
-def length_feature(parser: BlockParser, name: str | None, option: str) -> LengthFeature:
+def length_feature(parser: BlockParser, name: str | None, option: str) -> LengthMeasure:
     """Return the feature that records have their lengths from.
 
     Args:

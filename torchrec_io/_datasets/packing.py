@@ -17,7 +17,7 @@ from .._order.selection import Numbers
 from .._order.windows import Lengths
 from .._parsing.columns.base import LocatedBlock
 from .._parsing.failures import Failures, Ints, RecordFailure
-from .._parsing.lengths import LengthFeature, find_lengths
+from .._parsing.lengths import UNKNOWN, LengthMeasure, find_lengths
 from .._parsing.parser import ExampleParser
 from .._parsing.record_random import DEFAULT_RANDOM, RecordRandom
 from .._records.reader import Reader
@@ -34,9 +34,6 @@ from ..timing.steps import around_native, parsing
 from .length_batching import length_feature
 from .record_loader import Loaded, LoadJob, RecordLoader
 
-# Measured length of a record that cannot be read. It is planned as one token, so that the error is
-# raised, or counted, where the record comes in the epoch.
-_UNREADABLE = -1
 _MOST_TOKENS = 2**31 - 2
 
 
@@ -73,8 +70,8 @@ def pack_documents(
     return rows, {**options, "pack": pack}, errors
 
 
-def _find_lengths(reader: RecordReader, feature: LengthFeature) -> Lengths:
-    found = find_lengths(reader, feature, unreadable=_UNREADABLE)
+def _find_lengths(reader: RecordReader, feature: LengthMeasure) -> Lengths:
+    found = find_lengths(reader, feature)
     if len(found) and found.max() > _MOST_TOKENS:
         number = int(np.argmax(found))
         [place] = reader.locate([number])
@@ -82,8 +79,11 @@ def _find_lengths(reader: RecordReader, feature: LengthFeature) -> Lengths:
             f"a document must have at most {_MOST_TOKENS} tokens, got {found[number]}: "
             f"{place.path} (record {place.record})"
         )
+    # A record that cannot be read is planned as one token, so that the error is raised, or counted,
+    # where the record comes in the epoch.
+    found[found == UNKNOWN] = 1
     # A tuple, because lengths for batches by length count unreadable records otherwise.
-    return Lengths(np.abs(found, out=found), (feature,))
+    return Lengths(found, (feature,))
 
 
 def _left_out_documents(

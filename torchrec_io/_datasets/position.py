@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 from torch.utils.data import get_worker_info
 
 from .._order.progress import Place, ProcessLayout, Progress
-from .._tensors.recent_blocks import RecentBlocks
 from .epochs import Times
 from .partition import RecordPartition
 
@@ -64,7 +63,6 @@ class Position:
         has_ended: Whether the iteration has reached its end.
         last: Number of units consumed with the last item, if this process knows it.
         walk: Samples that are being yielded. Those taken are not in ``consumed`` yet.
-        recent: Samples that were yielded and are still in use.
     """
 
     partition: RecordPartition
@@ -83,7 +81,6 @@ class Position:
     has_ended: bool = False
     last: int | None = None
     walk: Walk | None = None
-    recent: RecentBlocks = dataclasses.field(default_factory=RecentBlocks)
 
     @classmethod
     def at(
@@ -122,7 +119,7 @@ class Position:
     def copy(self) -> Position:
         """Return a position that does not move with this one."""
         consumed = self.progress.consumed
-        return dataclasses.replace(self, consumed=consumed, walk=None, recent=RecentBlocks())
+        return dataclasses.replace(self, consumed=consumed, walk=None)
 
     def move_to(self, progress: Progress) -> None:
         """Move within the epoch."""

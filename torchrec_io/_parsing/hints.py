@@ -14,7 +14,6 @@ from .._schema.inspect import (
     InspectedFeature,
     inspect_example,
     inspect_sequence_example,
-    stored_names,
 )
 from .._schema.record_kind import (
     BYTES,
@@ -27,6 +26,7 @@ from .._schema.record_kind import (
 )
 from .._schema.schema import Schema
 from .._schema.sniff import EMPTY, IMAGES, OTHER, TENSOR, TEXT, file_format, sniff
+from .._schema.survey import feature_names
 from ..checks import suggest_names
 
 # Values of larger records are not examined, as this is slow.
@@ -53,7 +53,7 @@ def hint_at(schema: Schema, record: bytes, name: str | None, key: str) -> str:
         name: Flat name of the feature that cannot be read; None if the record is not valid.
         key: Name of the stored feature.
     """
-    names = stored_names(record)
+    names = feature_names(record)
     if names is None or not any(each and each.isprintable() for part in names for each in part):
         return _hint_at_record(record)
     if name is None:

@@ -15,16 +15,13 @@ of column has the same methods:
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, NamedTuple, TypeAlias
 
 from .._schema.dtypes import item_bytes
 
 # Every column starts at a multiple of this: the size of a cache line.
 ALIGNMENT_BYTES = 64
-
-# Size of a complex128.
-_LARGEST_ITEM_BYTES = 16
 
 
 class Numbers(NamedTuple):
@@ -310,44 +307,27 @@ class ArenaLayout:
 
     Args:
         size: Size of the columns that the arena begins with, in bytes.
-        is_small: Whether arrays are aligned to their items, and not to cache lines.
 
     Attributes:
         size: Size of the arena so far, in bytes.
     """
 
-    def __init__(self, size: int = 0, *, is_small: bool = False) -> None:
+    def __init__(self, size: int = 0) -> None:
         self.size = size
-        self._is_small = is_small
 
-    @property
-    def arena_size(self) -> int:
-        """Size of the arena in bytes, a multiple of the size of any item."""
-        return self.size + -self.size % _LARGEST_ITEM_BYTES
-
-    def _alignment(self, item: int) -> int:
-        """Return the alignment of an array in bytes.
-
-        Args:
-            item: Size of an item in bytes.
-        """
-        return item if self._is_small else ALIGNMENT_BYTES
-
-    def reserve(self, size: int, item: int = 1) -> int:
-        """Reserve that many bytes for items of a size and return their offset, which is aligned."""
-        alignment = self._alignment(item)
-        at = self.size + -self.size % alignment
-        self.size = at + size + -size % alignment
+    def reserve(self, size: int) -> int:
+        """Reserve that many bytes and return their offset, which is aligned."""
+        at = self.size + -self.size % ALIGNMENT_BYTES
+        self.size = at + size + -size % ALIGNMENT_BYTES
         return at
 
     def reserve_numbers(self, dtype: str, shape: tuple[int, ...]) -> Numbers:
         """Reserve a numeric array."""
-        item = item_bytes(dtype)
-        return Numbers(dtype, shape, self.reserve(math.prod(shape) * item, item))
+        return Numbers(dtype, shape, self.reserve(math.prod(shape) * item_bytes(dtype)))
 
     def reserve_texts(self, shape: tuple[int, ...], data_bytes: int) -> Texts:
         """Reserve an array of bytes values."""
-        offsets_at = self.reserve(8 * (math.prod(shape) + 1), 8)
+        offsets_at = self.reserve(8 * (math.prod(shape) + 1))
         return Texts(shape, offsets_at, self.reserve(data_bytes), data_bytes)
 
     def reserve_values(self, dtype: str, shape: tuple[int, ...], data_bytes: int) -> Values:
@@ -356,15 +336,20 @@ class ArenaLayout:
             return self.reserve_texts(shape, data_bytes)
         return self.reserve_numbers(dtype, shape)
 
-    def reserve_splits(self, counts: Sequence[int], dtype: str) -> tuple[Numbers, ...]:
-        """Reserve offsets of rows, for each number of rows; outermost level first."""
-        return tuple(self.reserve_numbers(dtype, (count + 1,)) for count in counts)
+    def reserve_column(
+        self, name: str, dtype: str, shape: tuple[int, ...], data_bytes: int = 0
+    ) -> tuple[DenseColumns | BytesColumn, Values]:
+        """Reserve a column of numbers, or of bytes values ("string"); return its array, too."""
+        if dtype == "string":
+            texts = self.reserve_texts(shape, data_bytes)
+            return BytesColumn(name, texts), texts
+        column = self.reserve_dense((name,), dtype, shape)
+        return column, Numbers(dtype, shape, column.at)
 
     def reserve_dense(
         self, names: tuple[str, ...], dtype: str, shape: tuple[int, ...]
     ) -> DenseColumns:
         """Reserve numeric columns of one dtype and shape."""
-        item = item_bytes(dtype)
-        alignment = self._alignment(item)
-        stride = -(-math.prod(shape) * item // alignment) * alignment
-        return DenseColumns(names, dtype, shape, self.reserve(stride * len(names), item), stride)
+        size = math.prod(shape) * item_bytes(dtype)
+        stride = size + -size % ALIGNMENT_BYTES
+        return DenseColumns(names, dtype, shape, self.reserve(stride * len(names)), stride)

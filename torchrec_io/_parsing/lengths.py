@@ -8,14 +8,11 @@ from __future__ import annotations
 
 import itertools
 import logging
-import time
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from .._records.index import RecordIndex
 from .._records.index_cache import cache_path
@@ -23,10 +20,11 @@ from .._records.record_block import RecordBlock
 from .._records.record_reader import ReadPlan, RecordReader
 from .._records.record_size import MAX_RECORD_BYTES
 from .._records.scan import scan
-from .._schema.dtypes import DTypeName
+from .._schema.dtypes import DTypeName, stored_dtype
 from .._schema.feature import Place
 from .._schema.schema import Schema
 from .._schema.specs import VarLenFeature
+from .._schema.stored_keys import StoredCount
 from .._storage.cached_result import UnusableError, read_result, write_result
 from .._storage.digest import digest_text
 from .._storage.thread_pool import map_in_threads, most_storage_threads
@@ -40,85 +38,82 @@ from .valid_records import parse_valid
 logger = logging.getLogger("torchrec_io")
 
 SUFFIX = ".tflen"
+# Length of a record that is not known.
+UNKNOWN = -1
 
 _RECORDS_AT_ONCE = 1 << 16
-_SECONDS_BETWEEN_REPORTS = 10.0
 
 
 @dataclass(frozen=True)
-class LengthFeature:
-    """A feature that measures records: their length is its number of values.
+class LengthMeasure:
+    """The length of records: the number of items of one or several stored features.
 
     Its ``repr`` identifies the lengths in the cache.
 
     Attributes:
-        key: Name of the stored feature.
-        dtype: Dtype of its values.
+        counts: Stored values that are counted. In a valid record all give the same number of items.
         place: "example", or the "context" or "sequence" of a SequenceExample. In a sequence the
             steps are counted, not their values.
-        part: Number of values that count as one.
     """
 
-    key: str
-    dtype: DTypeName
-    place: Place
-    part: int = 1
+    counts: tuple[StoredCount, ...]
+    place: Place = "example"
 
     @classmethod
-    def all_of(cls, schema: Schema) -> dict[str, LengthFeature]:
-        """Return the features of a schema that records can have their lengths from, by name."""
-        found: dict[str, LengthFeature] = {}
+    def all_of(cls, schema: Schema) -> dict[str, LengthMeasure]:
+        """Return the lengths of each feature of a schema that has some, by name."""
+        found: dict[str, LengthMeasure] = {}
         for name, feature in schema.items():
             count = feature.length_count(name)
             if count is None:
                 continue
-            if schema.sequence is not None and name in schema.sequence:
-                found[name] = cls(count.key, count.dtype, "sequence")
-            else:
-                place: Place = "context" if schema.is_sequence else "example"
-                found[name] = cls(count.key, count.dtype, place, count.values_per_item)
+            is_list = schema.sequence is not None and name in schema.sequence
+            place: Place = "context" if schema.is_sequence else "example"
+            found[name] = cls((count,), "sequence" if is_list else place)
         return found
 
     def parser(self) -> ExampleParser:
-        """Return a parser that locates only this feature, which records may lack."""
-        spec = {self.key: VarLenFeature(self.dtype)}
+        """Return a parser that locates only the counted values, which records may lack."""
+        specs = {key: VarLenFeature(dtype) for key, dtype in self._dtypes().items()}
         part = "features" if self.place == "example" else self.place
-        return ExampleParser(Schema(**{part: spec}))
+        return ExampleParser(Schema(**{part: specs}))
+
+    def counted_in(self, located: LocatedBlock) -> Ints:
+        """Return the number of items of each record by each count; int64 ``[counts, B]``.
+
+        Args:
+            located: Records that the measure's parser has located.
+        """
+        specs = list(self._dtypes())
+        found: list[Ints] = []
+        for count in self.counts:
+            units = located.located.units(specs.index(count.key))
+            sizes = np.diff(units.records if self.place == "sequence" else units.values)
+            # Incomplete items are rounded up: parsing the record reports them.
+            found.append(-(sizes // -count.values_per_item))
+        return np.stack(found)
 
     def lengths_of(self, parser: ExampleParser, block: RecordBlock) -> tuple[Ints, RecordBlock]:
-        """Return the lengths of the records of a block that can be parsed, and these records."""
-        located, block = locate_valid(parser, block)
-        offsets, units = located.counts(0)
-        return -(np.diff(units if self.place == "sequence" else offsets) // -self.part), block
+        """Return the lengths of the records of a block that can be parsed, and these records.
+
+        Args:
+            parser: The measure's parser.
+            block: The records.
+        """
+
+        def count(part: RecordBlock) -> tuple[Ints, RecordBlock] | list[RecordFailure]:
+            located = parser.locate(part)
+            return located.failures or (self.counted_in(located), part)
+
+        (counts, valid), _ = parse_valid(block, count)
+        return np.where((counts == counts[0]).all(axis=0), counts[0], UNKNOWN), valid
+
+    def _dtypes(self) -> dict[str, DTypeName]:
+        """Return the stored dtype of each stored feature that is counted."""
+        return {count.key: stored_dtype(count.dtype) for count in self.counts}
 
 
-def locate_valid(parser: ExampleParser, block: RecordBlock) -> tuple[LocatedBlock, RecordBlock]:
-    """Locate the values of the valid records of a block, and return these records."""
-
-    def locate(part: RecordBlock) -> tuple[LocatedBlock, RecordBlock] | list[RecordFailure]:
-        located = parser.locate(part)
-        return located.failures or (located, part)
-
-    return parse_valid(block, locate)[0]
-
-
-class LengthMeasure(Protocol):
-    """Measures the length of records. Its ``repr`` identifies the lengths in the cache."""
-
-    @property
-    def key(self) -> str:
-        """Name of the counted values, for messages."""
-
-    def parser(self) -> ExampleParser:
-        """Return a parser that locates the counted values."""
-
-    def lengths_of(self, parser: ExampleParser, block: RecordBlock) -> tuple[Ints, RecordBlock]:
-        """Return the lengths of the records of a block that can be parsed, and these records."""
-
-
-def find_lengths(
-    reader: RecordReader, measure: LengthMeasure, unreadable: int = 0
-) -> npt.NDArray[np.int64]:
+def find_lengths(reader: RecordReader, measure: LengthMeasure) -> Ints:
     """Return the length of each record of a reader's files, from the cache where it has them.
 
     The lengths of a file with a record that cannot be read or parsed are not cached.
@@ -126,15 +121,15 @@ def find_lengths(
     Args:
         reader: Reader of the files.
         measure: Measure of the length of records.
-        unreadable: Length of a record that cannot be read or parsed.
 
     Returns:
-        Lengths by record number; int64 ``[N]``.
+        Lengths by record number; int64 ``[N]``. :data:`UNKNOWN` for a record that cannot be read or
+        parsed, or whose counts differ.
 
     Raises:
         TruncatedFileError, StaleIndexError, OSError: If the files are not those that were indexed.
     """
-    lengths = np.full(len(reader), unreadable, np.int64)
+    lengths = np.full(len(reader), UNKNOWN, np.int64)
     firsts = itertools.accumulate(map(len, reader.indexes), initial=0)
     nonempty = [
         (index, first) for index, first in zip(reader.indexes, firsts, strict=False) if len(index)
@@ -144,7 +139,7 @@ def find_lengths(
         return _FileLengths(*item, measure, reader)
 
     files = map_in_threads(file_of, nonempty)  # an index may have to be read first
-    unknown = [file for file in files if not file.load(lengths, least=unreadable)]
+    unknown = [file for file in files if not file.load(lengths)]
     if unknown:
         _measure_files(unknown, reader, measure, lengths)
     return lengths
@@ -176,14 +171,14 @@ class _FileLengths:
         suffix = f".{digest_text(text, size=6)}{SUFFIX}"
         self.path = cache_path(index.data_path).with_suffix(suffix)
 
-    def load(self, lengths: Ints, least: int = 0) -> bool:
-        """Copy the cached lengths; return whether there are valid ones, none below ``least``."""
+    def load(self, lengths: Ints) -> bool:
+        """Copy the cached lengths; return whether there are valid ones."""
         try:
             cached, data = read_result(self.path)
             if cached["data"] != self.name:
                 raise UnusableError("they belong to other data")
             found = np.frombuffer(data, f"<i{len(data) // self.size}")
-            if len(found) != self.size or found.min() < least:
+            if len(found) != self.size or found.min() < UNKNOWN:
                 raise UnusableError("they are not valid")
         except FileNotFoundError:
             return False
@@ -222,10 +217,10 @@ def _measure_files(
         return len(plan.numbers), not errors and len(parsed) == len(block)
 
     total = sum(file.size for file in files)
-    logger.info("finding the lengths of %s by %r", counted(total, "record"), measure.key)
+    keys = ", ".join(repr(count.key) for count in measure.counts)
+    logger.info("finding the lengths of %s by %s", counted(total, "record"), keys)
     parts = itertools.chain.from_iterable(file.parts() for file in files)
-    damaged = done = 0
-    reported = time.monotonic()
+    damaged = 0
     with closing(scan(reader, parts, measure_block, most_storage_threads())) as blocks:
         for file in files:
             left, is_valid = file.size, True
@@ -233,10 +228,6 @@ def _measure_files(
                 count, is_block_valid = next(blocks)
                 is_valid &= is_block_valid
                 left -= count
-                done += count
-                if time.monotonic() > reported + _SECONDS_BETWEEN_REPORTS:
-                    reported = time.monotonic()
-                    logger.info("found the lengths of %d of %d records", done, total)
             if is_valid:
                 file.save(lengths)
             damaged += not is_valid

@@ -15,7 +15,7 @@ from .. import _core
 from .._records.native_frames import Frames
 from .._records.record_block import RecordBlock, RecordList
 from .._schema.schema import Schema
-from .arrays import Arena, view_of
+from .arrays import Arena
 from .columns.base import (
     MAX_ARENA_BYTES,
     ColumnBuilder,
@@ -49,7 +49,6 @@ class ExampleParser:
         names: Flat names of the features that have a column.
         paths: Paths of nested features, by flat name.
         padded: Padding of the padded columns, by flat name.
-        selectable: Flat names of the features that can decode only selected elements.
     """
 
     def __init__(self, schema: Schema, deferred: Collection[str] = ()) -> None:
@@ -71,17 +70,19 @@ class ExampleParser:
             specs += [spec.without_column() if is_deferred else spec for spec in builder.specs]
             self._owners += [(builder.name, spec.key.decode()) for spec in builder.specs]
         self.native = _core.ExampleParser(specs, schema.is_sequence)
-        self._located = [builder for builder in made if builder.dense is None]
-        self._unfinished = [builder for builder in made if builder.needs_finish]
-        self.is_fixed = self.native.is_fixed and not self._unfinished
+        self._laid_out = [builder for builder in made if builder.has_layout]
+        self.is_fixed = self.native.is_fixed and not self._laid_out
         self._checked = [builder for builder in made if builder.limits is not None]
-        self._dense_groups = _group_dense(made)
+        # Columns of one dtype and shape are laid out together.
+        self._dense_groups: dict[tuple[str, tuple[int, ...]], list[ColumnBuilder]] = {}
+        for builder in made:
+            if builder.dense is not None:
+                self._dense_groups.setdefault(builder.dense, []).append(builder)
         # Batches usually have two sizes; other sizes must not fill the memory.
         self._dense_layout = functools.lru_cache(maxsize=8)(self._make_dense_layout)
         self.names = tuple(name for name in schema if name not in self._deferred)
         self.paths = dict(schema.paths)
         self.padded = {b.name: b.padding for b in made if b.padding is not None}
-        self.selectable = frozenset(b.name for b in self.builders if b.takes_selection)
 
     @classmethod
     def of(cls, schema: Schema) -> ExampleParser:
@@ -183,10 +184,8 @@ class ExampleParser:
             located = [block.located for block in blocks]
             done, found = _core.fill_batches(located, targets, arenas)
         for number, (block, arena) in enumerate(zip(blocks[:done], arenas, strict=False)):
-            for numbers, values in block.writes:
-                view_of(arena, numbers)[...] = values
-            for builder in self._unfinished:
-                builder.finish(block, arena)
+            for finish in block.finishers:
+                finish(block, arena)
             if self._checked:
                 block.refused = self._find_refused(block.columns, arena)
             if block.failures:
@@ -216,10 +215,10 @@ class ExampleParser:
         block.located = located
         if failures := located.failures:
             block.add_failures(failures)
-        if failures or not self._located:
+        if failures or not self._laid_out:
             return
         block.targets = block.targets.copy()
-        for builder in self._located:
+        for builder in self._laid_out:
             block.columns += tuple(builder.lay_out(block))
 
     def _find_refused(self, columns: Sequence[Column], arena: Arena) -> Failures:
@@ -230,8 +229,7 @@ class ExampleParser:
     def _outside(self, builder: ColumnBuilder, columns: Sequence[Column], arena: Arena) -> Failures:
         limits, spec = builder.limits, builder.first_spec
         assert limits is not None
-        lengths = None if builder.padding is None else builder.padding.lengths
-        records, values = first_outside(arena, columns, builder.name, limits, lengths)
+        records, values = first_outside(arena, columns, builder)
 
         def failure_of(index: int) -> RecordFailure:
             reason = limits.reason(values[index])
@@ -244,7 +242,7 @@ class ExampleParser:
         arena = ArenaLayout()
         targets = _core.ColumnTargets(len(self._owners))
         columns: list[Column] = []
-        for builders, dtype, shape in self._dense_groups:
+        for (dtype, shape), builders in self._dense_groups.items():
             names = tuple(builder.name for builder in builders)
             dense = arena.reserve_dense(names, dtype, (rows, *shape))
             columns.append(dense)
@@ -293,14 +291,3 @@ def _builder_class(path: str) -> type[ColumnBuilder]:
     """Return a class by its module and name. Modules are loaded with the first such feature."""
     found: type[ColumnBuilder] = pkgutil.resolve_name(path)
     return found
-
-
-def _group_dense(
-    builders: list[ColumnBuilder],
-) -> list[tuple[list[ColumnBuilder], str, tuple[int, ...]]]:
-    """Return groups of columns of one dtype and shape, which are laid out together."""
-    groups: dict[tuple[str, tuple[int, ...]], list[ColumnBuilder]] = {}
-    for builder in builders:
-        if builder.dense is not None:
-            groups.setdefault(builder.dense, []).append(builder)
-    return [(group, dtype, shape) for (dtype, shape), group in groups.items()]

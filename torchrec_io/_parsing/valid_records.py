@@ -11,7 +11,6 @@ from .arrays import Arena
 from .failures import RecordFailure
 from .layout import Column
 from .parser import ExampleParser
-from .record_random import DEFAULT_RANDOM, RecordRandom
 
 _Block = TypeVar("_Block", RecordBlock, RecordList)
 _Parsed = TypeVar("_Parsed")
@@ -58,22 +57,18 @@ class ParsedBlock(NamedTuple):
 
 
 def parse_columns(
-    parser: ExampleParser,
-    block: RecordBlock,
-    random: RecordRandom = DEFAULT_RANDOM,
-    threads: int | None = None,
+    parser: ExampleParser, block: RecordBlock, threads: int | None = None
 ) -> tuple[ParsedBlock, list[RecordFailure]]:
     """Parse the valid records of a block into columns of a new arena; see :func:`parse_valid`.
 
     Args:
         parser: Parser of the schema.
         block: The records.
-        random: Source of random numbers.
         threads: Number of threads that decode images; by default that of the CPUs.
     """
 
     def parse(part: RecordBlock) -> ParsedBlock | list[RecordFailure]:
-        located = parser.locate(part, random, threads)
+        located = parser.locate(part, threads=threads)
         if located.failures:
             return located.failures
         arena = _core.allocate(located.layout.size)

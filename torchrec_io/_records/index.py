@@ -333,8 +333,8 @@ class RecordIndex:
         """
         if self.compression is not None:
             raise ValueError(
-                "a text index needs a data file that is not compressed, got one compressed by "
-                f"{self.compression}"
+                f"a text index of a {self.compression} file is not possible: its readers do not "
+                "decompress; write an index .tfidx instead"
             )
         write_atomically(path, format_text(*self._locate_all()))
         return Path(path)

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import os
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
+
+import numpy as np
 
 from .._storage.location import Location
 from ..errors import IndexFormatError, StaleIndexError
@@ -30,6 +35,34 @@ class IndexPlaces:
         """Return the location of the index of a data file."""
         target = file if self.folder is None else self.folder.child(file.basename)
         return target.beside(SUFFIX if self.index_format == "tfidx" else ".idx")
+
+    def prepare(self, files: Sequence[Location], *, is_written: bool) -> None:
+        """Check that the indexes of files have places; make a local folder for them.
+
+        Args:
+            files: Data files.
+            is_written: Whether indexes are written, not only read.
+
+        Raises:
+            ValueError: If they have none.
+            OSError: If the folder cannot be made.
+        """
+        if self.folder is not None:
+            [(name, count)] = Counter(file.basename for file in files).most_common(1)
+            if count > 1:
+                raise ValueError(
+                    f"indexes in one folder need files with different names, got {count} named "
+                    f"{name!r}"
+                )
+        target = self.index_of(next((f for f in files if f.local_path is None), files[0]))
+        if is_written and not target.has_listing:
+            raise ValueError(
+                f"an HTTP server cannot be written: write the indexes to a directory, got {target}"
+            )
+        if self.index_format == "text" and target.local_path is None:
+            raise ValueError(f"a text index needs a local directory, got {target}")
+        if is_written and self.folder is not None and self.folder.local_path is not None:
+            os.makedirs(self.folder, exist_ok=True)
 
     def load(self, file: Location) -> RecordIndex:
         """Load the index of a data file; see :meth:`RecordIndex.load`."""
@@ -73,3 +106,27 @@ class IndexPlaces:
         else:
             index.save(target)
         return "indexed", index
+
+    def check(self, file: Location, **build_options: Any) -> RecordIndex:
+        """Return the index of a file, which is compared with the records of the file.
+
+        Args:
+            file: Data file.
+            build_options: Other arguments of :meth:`RecordIndex.build`.
+
+        Raises:
+            CorruptRecordError, TruncatedFileError: If the data file is damaged.
+            StaleIndexError: If the index does not match the records.
+            ValueError: If there is no index.
+            OSError: If a file cannot be read.
+        """
+        try:
+            index = self.load(file)
+        except FileNotFoundError:
+            raise ValueError("the index does not exist") from None
+        fresh = RecordIndex.build(file, **build_options)
+        is_same_end = index.stream_end == fresh.stream_end
+        if not (is_same_end and np.array_equal(index.offsets, fresh.offsets)):
+            reason = "the index does not match the records of the data file"
+            raise StaleIndexError(reason, path=self.index_of(file).name)
+        return index

@@ -183,6 +183,17 @@ class Feature(Spec, is_abstract=True):
                 f"{type(self).__name__}"
             )
 
+    def check_beside(self, name: str, features: Mapping[str, Feature]) -> None:
+        """Check that the spec can be used beside others; by default it can.
+
+        Args:
+            name: Flat name of the feature.
+            features: All specs of a part of a schema, by flat name.
+
+        Raises:
+            SchemaError: If it cannot.
+        """
+
     def stored_keys(self, name: str) -> list[StoredKey]:
         """Return the stored features that the spec reads; the first one holds the values.
 

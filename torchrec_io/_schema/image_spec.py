@@ -293,37 +293,28 @@ class ImageFeature(Feature):
             if self.decoder is None:
                 raise SchemaError("an element of a SequenceFeature excludes decoder=None")
 
-
-def check_groups(features: Mapping[str, Feature]) -> None:
-    """Check that random crops of several features say whether they are the same.
-
-    Args:
-        features: Specs of one part of a schema, by flat name.
-
-    Raises:
-        SchemaError: If one has no group, or two functions of a group are not equal.
-    """
-    crops = {
-        name: spec.augment
-        for name, spec in features.items()
-        if isinstance(spec, ImageFeature) and spec.augment is not None
-    }
-    groups: dict[str, Augment] = {}
-    for name, augment in crops.items():
-        group = group_of(augment)
+    def check_beside(self, name: str, features: Mapping[str, Feature]) -> None:
+        """Check that random crops of several features say whether they are the same."""
+        if self.augment is None:
+            return
+        group = group_of(self.augment)
+        crops = {
+            each: spec.augment
+            for each, spec in features.items()
+            if isinstance(spec, ImageFeature) and spec.augment is not None
+        }
         if group is None and len(crops) > 1:
-            others = ", ".join(repr(other) for other in crops if other != name)
+            others = ", ".join(repr(each) for each in crops if each != name)
             raise SchemaError(
                 f"its random crop needs a group, because other features have one, too ({others}): "
                 "features with RandomResizedCrop(group='view') get the same box and flip, features "
-                "of different groups get different ones",
-                feature=name,
+                "of different groups get different ones"
             )
-        if group is not None and groups.setdefault(group, augment) != augment:
+        first = next(augment for augment in crops.values() if group_of(augment) == group)
+        if first != self.augment:
             raise SchemaError(
                 f"all features of the group {group!r} must have equal augment functions, got "
-                f"{groups[group]!r} and {augment!r}",
-                feature=name,
+                f"{first!r} and {self.augment!r}"
             )
 
 

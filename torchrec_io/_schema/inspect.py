@@ -27,10 +27,6 @@ _MESSAGES = {
     "Example": "Features features 1",
     "SequenceExample": "Features context 1, FeatureLists feature_lists 2",
     "ExampleList": "Example* examples 1, Example context 2",
-    # A SequenceExample of which only the names are read.
-    "Key": "bytes key 1",
-    "Keys": "Key* entry 1",
-    "SequenceKeys": "Keys context 1, Keys feature_lists 2",
 }
 
 
@@ -54,24 +50,6 @@ def inspect_example(record: bytes) -> dict[str, InspectedFeature] | None:
     """
     example = _parse("Example", record)
     return None if example is None else _features_of(example.features)
-
-
-def stored_names(record: bytes) -> tuple[list[str], list[str]] | None:
-    """Return the names of the features of an Example or the context, and of the feature lists.
-
-    Their values are not read, and may be damaged.
-
-    Returns:
-        The names, or None if this is neither an Example nor a SequenceExample. A name may be
-        repeated.
-    """
-    keys = _parse("SequenceKeys", record)
-    if keys is None:
-        return None
-    context, lists = (
-        [name_of(entry.key) for entry in part.entry] for part in (keys.context, keys.feature_lists)
-    )
-    return context, lists
 
 
 def inspect_sequence_example(

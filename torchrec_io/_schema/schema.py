@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 from ..errors import SchemaError
 
 # Imported so that their specs are registered.
-from . import stored_specs  # noqa: F401
+from . import image_spec, stored_specs  # noqa: F401
 from .checks import errors_of, is_text
 from .feature import Feature, Place
 from .feature_mapping import FeatureMapping
-from .image_spec import check_groups
 from .nesting import MOST_LEVELS, SEPARATOR, check_paths, dict_of, leaves_of
 from .specs import as_feature
 from .stored_keys import StoredKey, check_stored_keys
@@ -88,8 +87,10 @@ class Schema(FeatureMapping):
                 )
         check_paths(self._all, self._paths)
         check_stored_keys(_keys_of(self._context))
-        check_groups(self._context)
         check_stored_keys(_keys_of(self._sequence or {}))
+        for name, spec in self._context.items():
+            with errors_of(name):
+                spec.check_beside(name, self._context)
 
     @classmethod
     def of(cls, features: Schema | Features) -> Schema:

@@ -33,10 +33,8 @@ class Limits(NamedTuple):
     text: str
 
     @classmethod
-    def of(cls, valid_range: Range, dtype: str) -> Limits | None:
-        """Return the limits of a column of a dtype, or None if there is no range."""
-        if valid_range is None:
-            return None
+    def of(cls, valid_range: tuple[Bound, Bound], dtype: str) -> Limits:
+        """Return the limits of a column of a dtype."""
         low = -math.inf if valid_range[0] is None else valid_range[0]
         high = math.inf if valid_range[1] is None else valid_range[1]
         return cls(*_rounded(low, high, dtype), f"[{low}, {high}]")
@@ -65,7 +63,6 @@ def check_range(valid_range: Any, dtype: str) -> Range:
         raise SchemaError(f"valid_range must be (low, high), got {valid_range!r}")
     low, high = (_check_bound(bound) for bound in valid_range)
     limits = Limits.of((low, high), dtype)
-    assert limits is not None
     if limits.low > limits.high:
         raise SchemaError(f"valid_range must contain a value of {dtype}, got {limits.text}")
     return low, high
@@ -77,9 +74,9 @@ def check_default_range(default: tuple[Any, ...] | None, dtype: str, valid_range
     Raises:
         SchemaError: If they are not.
     """
-    limits = Limits.of(valid_range, dtype)
-    if default is None or limits is None:
+    if default is None or valid_range is None:
         return
+    limits = Limits.of(valid_range, dtype)
     values = as_numbers(np.frombuffer(numeric_bytes(default, dtype), _bits_of(dtype)), dtype)
     for position in limits.outside(values)[:1]:
         raise SchemaError(

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import ItemsView, Iterator, KeysView, Sequence, ValuesView
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, overload
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.utils.data import get_worker_info
 
-from ..checks import UnknownNameError
+from .._parsing.arrays import Ints
+from ..checks import UnknownNameError, counted
 from . import interop
 from .building import in_arena
 from .columns import Columns
@@ -17,7 +19,6 @@ from .gather import gather_rows, spans_of
 from .ragged import Ragged
 from .rows import Origins, Rows
 from .sample import Sample
-from .selecting import numbers_of
 from .views import describe
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ class Batch:
                 :meth:`with_views`: it needs the GIL, and as much time as the rest of their work.
         """
         self.columns: Columns = columns  # internal interface
-        self._keys = columns.keys
+        self._keys = columns.form.keys
         # The views, nested in dicts, once they are created.
         self._shown: dict[str, Any] | None = None
         self.origins: Origins | None = None  # where the records are from, in a transform
@@ -70,7 +71,7 @@ class Batch:
         ``torch.compile`` accepts views, but not the code that creates them. In a DataLoader worker
         no views are created, because a batch is sent as a whole.
         """
-        if self._shown is None and (self.arena is None or get_worker_info() is None):
+        if self._shown is None and (self.columns.arena is None or get_worker_info() is None):
             self._shown = self.columns.nested()
         return self
 
@@ -134,7 +135,7 @@ class Batch:
 
     def _segments(self) -> Tensor | None:
         """Return the lengths of the segments of packed rows, if there are such rows."""
-        if SEGMENT_LENGTHS not in self.columns.names:
+        if SEGMENT_LENGTHS not in self.columns.form.names:
             return None
         lengths = self.columns.views()[SEGMENT_LENGTHS]
         if not isinstance(lengths, Ragged) or not isinstance(lengths.values, Tensor):
@@ -180,8 +181,8 @@ class Batch:
         return self._column(name, Ragged)
 
     def _column(self, name: str, kind: type[_Kind]) -> _Kind:
-        if name not in self.columns.names:
-            raise UnknownNameError(name, self.columns.names, "the batch has")
+        if name not in self.columns.form.names:
+            raise UnknownNameError(name, self.columns.form.names, "the batch has")
         column = self.columns.views()[name]
         if not isinstance(column, kind):
             raise TypeError(
@@ -273,7 +274,7 @@ class Batch:
             ValueError: If the batch has padded columns and a column named ``"lengths"``.
         """
         return interop.to_tensordict(
-            self._values, self.lengths, [self.num_records] if self.columns.names else []
+            self._values, self.lengths, [self.num_records] if self.columns.form.names else []
         )
 
     def to_keyed_jagged(
@@ -338,7 +339,7 @@ class Batch:
             IndexError: If a number is out of range, or a mask has another length.
             TypeError: If the index is none of these, or a column is not made of Tensors.
         """
-        numbers = numbers_of(index, self.num_records)
+        numbers = _numbers_of(index, self.num_records)
         taken = gather_rows([in_arena(self.columns)], spans_of(numbers), to=None)
         assert taken is not None
         taken = taken.to(self.device, non_blocking=False)
@@ -355,6 +356,30 @@ class Batch:
         """Return the records as samples, without padding. Their tensors share the arena."""
         rows = Rows(self.columns, schema=self.schema)
         return Sample.of_rows(rows, range(self.num_records))
+
+
+def _numbers_of(index: Any, count: int) -> Ints:
+    """Return the numbers of the records that an index stands for; see :meth:`Batch.select`."""
+    if isinstance(index, slice):
+        return np.arange(*index.indices(count))
+    found = index.cpu().numpy() if isinstance(index, Tensor) else np.asarray(index)
+    is_empty = found.shape == (0,)  # an empty list becomes floats
+    if found.ndim != 1 or (found.dtype.kind not in "iub" and not is_empty):
+        raise TypeError(
+            "the index of records must be a slice, or a list, Tensor or array of integers or "
+            f"bools with one dimension, got {found.dtype} {list(found.shape)}"
+        )
+    if found.dtype == bool:
+        if len(found) != count:
+            raise IndexError(
+                f"a mask must have {counted(count, 'value')}, one for each record, got {len(found)}"
+            )
+        return np.flatnonzero(found)
+    numbers: Ints = found.astype(np.int64)
+    outside = numbers[(numbers < -count) | (numbers >= count)]
+    if len(outside):
+        raise IndexError(f"record {outside[0]} is out of range for {counted(count, 'record')}")
+    return np.arange(count)[numbers]
 
 
 class KeyedBatch(NamedTuple):

@@ -25,7 +25,7 @@ from .rows import Rows
 from .sample import Sample
 
 if TYPE_CHECKING:
-    from .._parsing.lengths import LengthFeature
+    from .._parsing.lengths import LengthMeasure
     from .._parsing.wrapping import Wrapper
 
 Decoder: TypeAlias = Callable[[bytes], Any]
@@ -126,7 +126,7 @@ class BlockParser:
         taken = samples if order is None else [samples[row] for row in order.tolist()]
         return Batch(join_samples(taken)[0], has_views=False)
 
-    def length_features(self) -> Mapping[str, LengthFeature]:
+    def length_features(self) -> Mapping[str, LengthMeasure]:
         """Return the features whose number of values may be the length of a record, by name."""
         return {}
 
@@ -231,10 +231,10 @@ class ExampleBlockParser(BlockParser):
     def of_features(self, names: Sequence[str]) -> ExampleBlockParser:
         return ExampleBlockParser(self.schema.narrow(names))
 
-    def length_features(self) -> Mapping[str, LengthFeature]:
-        from .._parsing.lengths import LengthFeature  # noqa: PLC0415  # rarely needed
+    def length_features(self) -> Mapping[str, LengthMeasure]:
+        from .._parsing.lengths import LengthMeasure  # noqa: PLC0415  # rarely needed
 
-        return LengthFeature.all_of(self.schema)
+        return LengthMeasure.all_of(self.schema)
 
 
 class WrappedParser(BlockParser):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -12,17 +12,14 @@ from .._parsing.layout import (
     ArenaLayout,
     BytesColumn,
     Column,
-    DenseColumns,
     ListColumn,
-    Numbers,
     RaggedColumn,
     SparseColumn,
-    Texts,
 )
 from .arena import allocate_arena, allocate_for
 from .columns import Columns
 from .ragged import BytesArray, Ragged, Sparse
-from .views import ArenaViews, name_dtype
+from .views import name_dtype
 
 
 class Stacked(list[Tensor]):
@@ -45,28 +42,26 @@ def in_arena(columns: Columns, allocate: Callable[[int], Tensor] = allocate_aren
     if columns.arena is not None:
         return columns.to("cpu", non_blocking=False)
     records = columns.count_records()
-    _, names, padded, paths = columns.form
-    room = _Room()
-    dense: dict[tuple[str, tuple[int, ...], str], dict[str, Any]] = {}
+    values = columns.views()
+    room = ArenaLayout()
+    dense: dict[tuple[str, tuple[int, ...], str], list[str]] = {}
     others: list[Column] = []
-    for name, value in columns.views().items():
+    for name, value in values.items():
         if isinstance(value, (Tensor, Stacked)):
             # Padded columns and their lengths are looked up by their names.
-            alone = name if name in padded or "\0" in name else ""
-            dense.setdefault((*_form_of(value), alone), {})[name] = value
+            alone = name if name in columns.form.padded or "\0" in name else ""
+            dense.setdefault((*_form_of(value), alone), []).append(name)
         else:
-            others.append(room.column(name, value))
-    same = [room.dense(dtype, shape, values) for (dtype, shape, _), values in dense.items()]
+            others.append(_lay_out_column(room, name, value))
+    same = [
+        room.reserve_dense(tuple(group), dtype, shape) for (dtype, shape, _), group in dense.items()
+    ]
     layout = [*same, *others]
-    arena = allocate_for(room.layout.size, layout, records, padded, allocate=allocate)
-    views = ArenaViews(arena)
-    for numbers, value in room.writes:
-        to = numbers.view(views)
-        if isinstance(value, Stacked):
-            torch.stack(value, out=to)
-        else:
-            to.copy_(value)
-    return Columns(arena, layout, names, padded, paths)
+    arena = allocate_for(room.size, layout, records, columns.form.padded, allocate=allocate)
+    made = Columns(arena, layout, columns.form)
+    for name, view in made.views().items():
+        _copy(values[name], view)
+    return made
 
 
 def _form_of(value: Tensor | Stacked) -> tuple[str, tuple[int, ...]]:
@@ -76,53 +71,42 @@ def _form_of(value: Tensor | Stacked) -> tuple[str, tuple[int, ...]]:
     return name_dtype(value), tuple(value.shape)
 
 
-class _Room:
-    """The layout of an arena, with the Tensors to write into it."""
+def _lay_out_column(room: ArenaLayout, name: str, value: Any) -> Column:
+    """Lay out a column that is not a Tensor."""
+    if isinstance(value, BytesArray):
+        return BytesColumn(name, _lay_out(room, value))
+    if isinstance(value, Ragged):
+        return _lay_out_rows(room, name, value)
+    if isinstance(value, Sparse):
+        indices, values = _lay_out(room, value.indices), _lay_out(room, value.values)
+        return SparseColumn(name, value.dense_shape, indices, values)
+    return ListColumn(name, tuple(_lay_out(room, each) for each in value))
 
-    def __init__(self) -> None:
-        self.layout = ArenaLayout()
-        self.writes: list[tuple[Numbers, Any]] = []
 
-    def dense(self, dtype: str, shape: tuple[int, ...], values: Mapping[str, Any]) -> DenseColumns:
-        """Lay out columns of numbers of one dtype and shape."""
-        columns = self.layout.reserve_dense(tuple(values), dtype, shape)
-        arrays = (array for _, array in columns.arrays())
-        self.writes += zip(arrays, values.values(), strict=True)
-        return columns
+def _lay_out_rows(room: ArenaLayout, name: str, rows: Any) -> RaggedColumn:
+    splits = []
+    while isinstance(rows, Ragged):
+        splits.append(_lay_out(room, rows.offsets))
+        rows = rows.values
+    return RaggedColumn(name, tuple(splits), _lay_out(room, rows))
 
-    def column(self, name: str, value: Any) -> Column:
-        """Lay out a column that is not a Tensor."""
-        if isinstance(value, BytesArray):
-            return BytesColumn(name, self._texts(value))
-        if isinstance(value, Ragged):
-            return self._rows(name, value)
-        if isinstance(value, Sparse):
-            indices, values = self._numbers(value.indices), self._part(value.values)
-            return SparseColumn(name, value.dense_shape, indices, values)
-        return ListColumn(name, tuple(map(self._part, value)))
 
-    def _part(self, value: Any) -> Any:
-        if isinstance(value, Ragged):
-            return self._rows("", value)
-        return self._texts(value) if isinstance(value, BytesArray) else self._numbers(value)
+def _lay_out(room: ArenaLayout, value: Any) -> Any:
+    """Lay out a Tensor, a BytesArray or a Ragged."""
+    if isinstance(value, Ragged):
+        return _lay_out_rows(room, "", value)
+    if isinstance(value, BytesArray):
+        return room.reserve_texts(value.shape, value.data.numel())
+    return room.reserve_numbers(*_form_of(value))
 
-    def _rows(self, name: str, rows: Ragged) -> RaggedColumn:
-        splits = []
-        values: Any = rows
-        while isinstance(values, Ragged):
-            splits.append(self._numbers(values.offsets))
-            values = values.values
-        return RaggedColumn(name, tuple(splits), self._part(values))
 
-    def _numbers(self, values: Tensor) -> Numbers:
-        numbers = self.layout.reserve_numbers(*_form_of(values))
-        self.writes.append((numbers, values))
-        return numbers
-
-    def _texts(self, array: BytesArray) -> Texts:
-        count = array.data.numel()
-        texts = self.layout.reserve_texts(array.shape, count)
-        offsets = Numbers("int64", tuple(array.offsets.shape), texts.offsets_at)
-        data = Numbers("uint8", (count,), texts.data_at)
-        self.writes += [(offsets, array.offsets), (data, array.data)]
-        return texts
+def _copy(value: Any, to: Any) -> None:
+    """Copy a column, or a part of it, into its view of the arena."""
+    if isinstance(value, Stacked):
+        torch.stack(value, out=to)
+    elif isinstance(value, Tensor):
+        to.detach().copy_(value.detach())  # an arena has no gradients
+    else:
+        parts = (value, to) if isinstance(value, list) else (value.parts, to.parts)
+        for part, view in zip(*parts, strict=True):
+            _copy(part, view)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from .. import _core
@@ -20,12 +19,35 @@ from .views import count_rows, make_views
 # memory when it is sent to another process. DataLoader workers first try transport.py.
 _INLINE_BYTES = 1 << 20
 
-Form: TypeAlias = tuple[
-    tuple[Column, ...], tuple[str, ...], Mapping[str, Padding], Mapping[str, Path]
-]
+
+class Form(NamedTuple):
+    """The names of columns, and what is known about them apart from their data.
+
+    Attributes:
+        names: Flat names of the columns, in the order of iteration.
+        padded: Padding of each padded column, by flat name.
+        paths: Keys of the dicts that lead to each nested column, by flat name.
+    """
+
+    names: tuple[str, ...]
+    padded: Mapping[str, Padding] = {}
+    paths: Mapping[str, Path] = {}
+
+    @property
+    def all_names(self) -> list[str]:
+        """Names of all columns, including the hidden columns of lengths."""
+        return [*self.names, *(padding.lengths for padding in self.padded.values())]
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """Names of the columns that are in no dict, and of the outermost dicts."""
+        if not self.paths:
+            return self.names
+        tops = (self.paths[name][0] if name in self.paths else name for name in self.names)
+        return tuple(dict.fromkeys(tops))
 
 
-class Columns:
+class Columns(TensorParts):
     """The columns of a batch, with their names.
 
     Columns that share one buffer, the arena, are copied as a whole. Others may be any objects;
@@ -34,83 +56,34 @@ class Columns:
     Args:
         arena: uint8 ``[n]``, a multiple of 64 bytes; None if each column has its own memory.
         layout: Positions of the columns in the arena.
-        names: Flat names of the columns, in the order of iteration.
-        padded: Padding of each padded column, by flat name.
-        paths: Keys of the dicts that lead to each nested column, by flat name.
+        form: Names of the columns.
 
     Attributes:
         arena: The data of all columns; None if each column has its own memory.
-        form: Layout, names, padding and paths.
+        layout: Positions of the columns in the arena.
+        form: Names of the columns.
     """
 
-    __slots__ = ("_views", "arena", "form")
+    __slots__ = ("_views", "arena", "form", "layout")
 
-    def __init__(
-        self,
-        arena: Tensor | None,
-        layout: Sequence[Column],
-        names: Sequence[str],
-        padded: Mapping[str, Padding] | None = None,
-        paths: Mapping[str, Path] | None = None,
-    ) -> None:
+    def __init__(self, arena: Tensor | None, layout: Sequence[Column], form: Form) -> None:
         self.arena: Tensor | None = arena
-        # A worker pickles the form again only if its parts are other objects.
-        self.form: Form = (
-            tuple(layout),
-            tuple(names),
-            {} if padded is None else padded,
-            {} if paths is None else paths,
-        )
+        # A worker pickles layout and form again only if their parts are other objects.
+        self.layout: tuple[Column, ...] = tuple(layout)
+        self.form = form
         self._views: dict[str, Any] | None = None
 
     @classmethod
-    def of_values(
-        cls,
-        values: Mapping[str, Any],
-        names: Sequence[str],
-        padded: Mapping[str, Padding] | None = None,
-        paths: Mapping[str, Path] | None = None,
-    ) -> Columns:
+    def of_values(cls, values: Mapping[str, Any], form: Form) -> Columns:
         """Return columns that have memory of their own each.
 
         Args:
             values: All columns by flat name, including the hidden columns of lengths.
-            names: Flat names of the columns, in the order of iteration.
-            padded: Padding of each padded column, by flat name.
-            paths: Keys of the dicts that lead to each nested column, by flat name.
+            form: Names of the columns.
         """
-        columns = cls(None, (), names, padded, paths)
+        columns = cls(None, (), form)
         columns._views = dict(values)  # of this class
         return columns
-
-    @property
-    def layout(self) -> tuple[Column, ...]:
-        """Positions of the columns in the arena."""
-        return self.form[0]
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Flat names of the columns, in the order of iteration."""
-        return self.form[1]
-
-    @property
-    def padded(self) -> Mapping[str, Padding]:
-        """Padding of each padded column, by flat name."""
-        return self.form[2]
-
-    @property
-    def paths(self) -> Mapping[str, Path]:
-        """Keys of the dicts that lead to each nested column, by flat name."""
-        return self.form[3]
-
-    @property
-    def keys(self) -> tuple[str, ...]:
-        """Names of the columns that are in no dict, and of the outermost dicts."""
-        _, names, _, paths = self.form
-        if not paths:
-            return names
-        tops = (paths[name][0] if name in paths else name for name in names)
-        return tuple(dict.fromkeys(tops))
 
     @property
     def is_in_memory(self) -> bool:
@@ -128,18 +101,17 @@ class Columns:
 
     def flat(self) -> dict[str, Any]:
         """Return the columns by flat name."""
-        views, (_, names, _, _) = self.views(), self.form
-        return {name: views[name] for name in names}
+        views = self.views()
+        return {name: views[name] for name in self.form.names}
 
     def nested(self) -> dict[str, Any]:
         """Return the columns in dicts, as users see them."""
-        *_, paths = self.form
-        return nested(self.flat(), paths) if paths else self.flat()
+        return nested(self.flat(), self.form.paths) if self.form.paths else self.flat()
 
     def lengths(self) -> dict[str, Tensor]:
         """Return the lengths of the records of each padded column, by flat name."""
         views = self.views()
-        return {name: views[padding.lengths] for name, padding in self.padded.items()}
+        return {name: views[padding.lengths] for name, padding in self.form.padded.items()}
 
     def count_records(self) -> int:
         """Return the number of records.
@@ -157,56 +129,38 @@ class Columns:
 
     # ---- memory ----
 
-    def to(self, device: torch.device | str | int, *, non_blocking: bool) -> Columns:
-        """Return a copy on a device, or these columns if they are there."""
-        return self._changed("to", lambda part: part.to(device, non_blocking=non_blocking))
-
-    def pin_memory(self) -> Columns:
-        """Return a copy in page-locked memory, or these columns if they are in it."""
-        return self._changed("pin_memory", lambda part: part.pin_memory())
-
-    def is_pinned(self) -> bool:
-        """Return whether the data is in page-locked memory."""
-        return all(part.is_pinned() for part in self._parts("is_pinned"))
-
-    def record_stream(self, stream: Any) -> None:
-        """Keep the memory until ``stream`` is done with it."""
-        for part in self._parts("record_stream"):
-            part.record_stream(stream)
-
     @property
-    def device(self) -> torch.device:
-        """Device of the data; of the first column if each has its own memory."""
-        device: torch.device = next(self._parts("to")).device
-        return device
-
-    def _parts(self, method: str) -> Iterator[Any]:
-        """Yield the arena, or each column that has a method, or those in a list."""
+    def parts(self) -> list[Any]:
+        """Internal interface: the arena, or all columns, and those in a list."""
         if self.arena is not None:
-            yield self.arena
-            return
-        for name, value in self.views().items():
-            for part in value if isinstance(value, list) else [value]:
-                if not callable(getattr(part, method, None)):
+            return [self.arena]
+        return [part for value in self.views().values() for part in _parts_of(value)]
+
+    def with_parts(self, parts: Iterable[Any]) -> Columns:
+        """Internal interface: return columns with other parts, or these if they are the same."""
+        changed = list(parts)
+        if are_same(changed, self.parts):
+            return self
+        if self.arena is not None:
+            return Columns(changed[0], self.layout, self.form)
+        left = iter(changed)
+        return self.with_values(
+            {
+                name: [next(left) for _ in value] if isinstance(value, list) else next(left)
+                for name, value in self.views().items()
+            }
+        )
+
+    def _tensors(self) -> list[Any]:
+        views = {} if self.arena is not None else self.views()
+        for name, value in views.items():
+            for part in _parts_of(value):
+                if not isinstance(part, (Tensor, TensorParts)):
                     found = f"{'a list with ' if part is not value else ''}{type(part).__name__}"
                     # The lengths of a padded column are a column with a hidden name.
                     shown = name.partition("\0")[0]
                     raise TypeError(f"column {shown!r} must be made of Tensors, got {found}")
-                yield part
-
-    def _changed(self, method: str, change: Callable[[Any], Any]) -> Columns:
-        parts = list(self._parts(method))  # before any work is done
-        if self.arena is not None:
-            arena = change(self.arena)
-            return self if arena is self.arena else Columns(arena, *self.form)
-        changed = iter([change(part) for part in parts])
-        values = {
-            name: [next(changed) for _ in value] if isinstance(value, list) else next(changed)
-            for name, value in self.views().items()
-        }
-        return (
-            self if are_same(values.values(), self.views().values()) else self.with_values(values)
-        )
+        return self.parts
 
     def with_values(self, values: Mapping[str, Any]) -> Columns:
         """Return columns of the same names with other values, each in memory of its own.
@@ -214,23 +168,27 @@ class Columns:
         Args:
             values: All columns by flat name, including the hidden columns of lengths.
         """
-        return Columns.of_values(values, self.names, self.padded, self.paths)
+        return Columns.of_values(values, self.form)
 
     def __reduce__(self) -> tuple[Any, ...]:
         if self.arena is None:
-            return Columns.of_values, (self.views(), *self.form[1:])
+            return Columns.of_values, (self.views(), self.form)
         if self.is_in_memory and self.arena.numel() <= _INLINE_BYTES:
-            return columns_from_bytes, (self.arena.numpy().tobytes(), *self.form)
-        return Columns, (self.arena, *self.form)
+            return columns_from_bytes, (self.arena.numpy().tobytes(), self.layout, self.form)
+        return Columns, (self.arena, self.layout, self.form)
 
 
-def columns_from_bytes(data: bytes, *form: Any) -> Columns:
+def columns_from_bytes(data: bytes, layout: Sequence[Column], form: Form) -> Columns:
     """Return the columns of a pickled arena."""
     _core.stay_if_exiting()
     arena = allocate_arena(len(data))
     # Copied because the memory of a bytes object must not be written to.
     np.copyto(arena.numpy(), np.frombuffer(data, np.uint8))
-    return Columns(arena, *form)
+    return Columns(arena, layout, form)
+
+
+def _parts_of(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
 
 
 def are_same(values: Iterable[Any], others: Iterable[Any]) -> bool:

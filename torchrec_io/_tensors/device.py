@@ -6,7 +6,7 @@ import copy
 import functools
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sized
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -184,13 +184,6 @@ class DevicePrefetcher:
         except (RuntimeError, TypeError) as error:  # raised by state_dict()
             return error.with_traceback(None)
 
-    def _leave(self, copies: _Copies, waiting: deque[tuple[_Copy, Any]]) -> None:
-        """Release the copies that were not handed out."""
-        copies.close(copied for copied, _ in waiting)
-        if waiting:
-            self._repeat_epoch()
-        waiting.clear()
-
     def _repeat_epoch(self) -> None:
         """Let the loader or its dataset start the epoch again, if it has reached its end."""
         for part in (self.loader, getattr(self.loader, "dataset", None)):
@@ -231,19 +224,16 @@ class DevicePrefetcher:
 
     def _ahead(self, source: Iterator[Any], turn: object) -> Iterator[Any]:
         copies = _Copies(self.device)
-        waiting: deque[tuple[_Copy, Any]] = deque()
-        failure: Exception | None = None
-        ended = False
+        waiting: deque[tuple[Any, Any]] = deque()  # started copies, and states after them
+        end: Exception | None = None  # StopIteration, or an error
         last = None  # state of the loader after its last batch
         try:
             while True:
-                while not ended and len(waiting) <= self.depth:
+                while end is None and len(waiting) <= self.depth:
                     try:
                         item = next(source)
-                    except StopIteration:
-                        ended, last = True, self._state_now()
                     except Exception as error:  # noqa: BLE001  # raised after the batches before it
-                        failure, ended, last = error, True, self._state_now()
+                        end, last = error, self._state_now()
                     else:
                         with copying():
                             copied = copies.start(item)
@@ -262,12 +252,15 @@ class DevicePrefetcher:
                 del batch
             if self._turn is turn:  # None if no other iteration is ahead of the loop
                 self._state = None if self._state_now() == last else last
-            if failure is not None:
-                raise failure
+            assert end is not None
+            if not isinstance(end, StopIteration):
+                raise end
         finally:
-            self._leave(copies, waiting)
-            # The traceback of the failure refers to this frame: avoid a reference cycle.
-            del source, failure
+            if waiting:
+                self._repeat_epoch()
+            waiting.clear()
+            # The traceback of the error refers to this frame: avoid a reference cycle.
+            del source, end
 
 
 @functools.cache
@@ -280,20 +273,6 @@ def _side_stream(index: int) -> Any:
     return torch.cuda.Stream(torch.device("cuda", index))  # type: ignore[no-untyped-call]
 
 
-class _Copy(NamedTuple):
-    """Data that is being copied to a device.
-
-    Attributes:
-        source: The data in page-locked memory.
-        data: The data on the device.
-        done: Event of the side stream after the copy.
-    """
-
-    source: Any
-    data: Any
-    done: Any
-
-
 class _Copies:
     """Copies to a CUDA device on a side stream."""
 
@@ -301,33 +280,22 @@ class _Copies:
         index = torch.cuda.current_device() if device.index is None else device.index
         self._device = torch.device("cuda", index)
         self._stream = _side_stream(index)
-        self._handed_out: deque[_Copy] = deque()  # without data; their copies may be running
 
-    def start(self, data: Any) -> _Copy:
-        """Start to copy data."""
+    def start(self, data: Any) -> tuple[Any, Any]:
+        """Start to copy data; return it on the device, and the event after the copy."""
         source = pin_memory(data)
         with torch.cuda.stream(self._stream):
-            moved = move(source, self._device)
-            done = self._stream.record_event()
-        return _Copy(source, moved, done)
+            # PyTorch reuses page-locked memory only after all copies from it.
+            return move(source, self._device), self._stream.record_event()
 
-    def finish(self, copied: _Copy) -> Any:
+    def finish(self, copied: tuple[Any, Any]) -> Any:
         """Return the data, after making the current stream wait for the copy."""
+        data, done = copied
         current = torch.cuda.current_stream(self._device)
-        current.wait_event(copied.done)
+        current.wait_event(done)
         # The memory belongs to the side stream, which must not reuse it before the current stream.
-        _map_parts(copied.data, "record_stream", lambda part: part.record_stream(current))
-        # The loader may reuse the page-locked memory once it is released: keep it until copied.
-        self._handed_out.append(copied._replace(data=None))
-        while self._handed_out and self._handed_out[0].done.query():
-            self._handed_out.popleft()
-        return copied.data
-
-    def close(self, waiting: Iterable[_Copy]) -> None:
-        """Wait for running copies, so that their sources can be released."""
-        for copied in (*self._handed_out, *waiting):
-            copied.done.synchronize()
-        self._handed_out.clear()
+        _map_parts(data, "record_stream", lambda part: part.record_stream(current))
+        return data
 
 
 def check_device(device: torch.device | str | int) -> torch.device:

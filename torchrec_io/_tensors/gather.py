@@ -73,33 +73,10 @@ def gather_rows(
     # Some of the records alone may have arrays of equal shapes, or smaller images.
     if to is not None and (
         any(isinstance(column, ListColumn) for column in first.layout)
-        or any(padding.axes != (0,) for padding in first.padded.values())
+        or any(padding.axes != (0,) for padding in first.form.padded.values())
     ):
         return None
-    copy = copy_rows(sources, spans, to)
-    return _written(copy, first, _count(spans), first.padded, allocate=allocate)
-
-
-def copy_rows(
-    sources: Sequence[Columns], spans: Any, to: PaddedLength | None = _LONGEST
-) -> RowCopy:
-    """Return a copy of rows of batches of one form, which is not laid out yet.
-
-    Args:
-        sources: Columns of batches that have arenas in the memory of the CPU.
-        spans: Source, first row and number of rows of each run of rows; int64 ``[n, 3]``.
-        to: Length of rows that are padded at their end; None to keep that of the only source.
-    """
-    copy = RowCopy([data_of(source) for source in sources])
-    rows = copy.select(spans)
-    padded = {} if to is None else sources[0].padded
-    for columns in zip(*(source.layout for source in sources), strict=True):
-        padding = padded.get(names_of(columns[0])[0])
-        if to is None or padding is None or padding.axes != (0,):
-            copy.add(columns, rows)
-        else:
-            copy.add(columns, rows, _padding_of(sources, columns[0], spans, to))
-    return copy
+    return _gathered(sources, spans, to, {}, allocate)
 
 
 def pad_rows(
@@ -124,47 +101,70 @@ def pad_rows(
         TypeError: If a Ragged has rows of rows of bytes.
         MemoryError: If there is not enough memory.
     """
-    copy = RowCopy([data_of(source)])
-    count = source.count_records()
-    spans = [(0, 0, count)]
-    rows = copy.select(spans)
-    padded = dict(source.padded)
-    order = {name: number for number, name in enumerate(source.names)}
-    for column in sorted(source.layout, key=lambda each: order.get(names_of(each)[0], len(order))):
-        name = names_of(column)[0]
-        padding = padded.get(name)
-        if isinstance(column, RaggedColumn) and name not in unpadded:
-            padded[name] = Padding(f"{name}\0lengths", fill)
-            outer, inner = _padding_of_ragged(source, column, fill, to)
-            copy.add_padded(column, rows, outer, inner, padded[name].lengths)
-        elif padding is not None and padding.axes == (0,):
-            copy.add([column], rows, _padding_of([source], column, spans, to))
-        else:
-            copy.add([column], rows)
-    advice = "a smaller max_len"
-    made = _written(copy, source, count, padded, allocate=allocate, if_padded=advice)
+    new = {
+        column.name: Padding(f"{column.name}\0lengths", fill)
+        for column in source.layout
+        if isinstance(column, RaggedColumn) and column.name not in unpadded
+    }
+    spans = [(0, 0, source.count_records())]
+    made = _gathered([source], spans, to, new, allocate, if_padded="a smaller max_len")
     if to.max_len is not None:
-        for padding in source.padded.values():
+        for padding in source.form.padded.values():
             if padding.axes == (0,):
                 lengths = lengths_in(made, padding)
                 np.minimum(lengths, to.max_len, out=lengths)
     return made
 
 
-def _written(
-    copy: RowCopy,
-    like: Columns,
-    count: int,
-    padded: Mapping[str, Padding],
-    *,
+def _gathered(
+    sources: Sequence[Columns],
+    spans: Any,
+    to: PaddedLength | None,
+    new: Mapping[str, Padding],
     allocate: Callable[[int], Tensor],
+    *,
     if_padded: str = "a VarLenFeature, which is not padded to the longest record",
 ) -> Columns:
-    """Allocate the arena of a copy, write it, and return its columns."""
+    """Return a copy of rows in a new arena; see :func:`copy_rows`."""
+    copy = copy_rows(sources, spans, to, new)
     layout = copy.plan()
+    first = sources[0]
+    padded = {**first.form.padded, **new} if new else first.form.padded
+    count = int(np.asarray(spans)[:, 2].sum()) if len(spans) else 0
     arena = allocate_for(copy.size, layout, count, padded, if_padded=if_padded, allocate=allocate)
     copy.write(arena.numpy())
-    return Columns(arena, layout, like.names, padded, like.paths)
+    return Columns(arena, layout, first.form._replace(padded=padded))
+
+
+def copy_rows(
+    sources: Sequence[Columns],
+    spans: Any,
+    to: PaddedLength | None = _LONGEST,
+    new: Mapping[str, Padding] | None = None,
+) -> RowCopy:
+    """Return a copy of rows of batches of one form, which is not laid out yet.
+
+    Args:
+        sources: Columns of batches that have arenas in the memory of the CPU.
+        spans: Source, first row and number of rows of each run of rows; int64 ``[n, 3]``.
+        to: Length of rows that are padded at their end; None to keep that of the only source.
+        new: Padding of each Ragged of the only source that becomes a padded column.
+    """
+    copy = RowCopy([data_of(source) for source in sources])
+    rows = copy.select(spans)
+    padded = sources[0].form.padded
+    for columns in zip(*(source.layout for source in sources), strict=True):
+        column, name = columns[0], names_of(columns[0])[0]
+        padding = padded.get(name)
+        if new and to is not None and name in new:
+            assert isinstance(column, RaggedColumn)
+            outer, inner = _padding_of_ragged(sources[0], column, new[name].fill, to)
+            copy.add_padded(column, rows, outer, inner, new[name].lengths)
+        elif to is None or padding is None or padding.axes != (0,):
+            copy.add(columns, rows)
+        else:
+            copy.add(columns, rows, _padding_of(sources, column, spans, to))
+    return copy
 
 
 def _padding_of(
@@ -172,7 +172,7 @@ def _padding_of(
 ) -> PaddedRows:
     """Return the padding of rows of a column that is padded already, with another length."""
     [name] = names_of(column)
-    padding = sources[0].padded[name]
+    padding = sources[0].form.padded[name]
     lengths = [lengths_in(source, padding) for source in sources]
     runs = np.asarray(spans, np.int64).tolist()
     found = [lengths[source][begin : begin + count] for source, begin, count in runs]
@@ -229,13 +229,17 @@ def lengths_in(source: Columns, padding: Padding) -> Ints:
 def _differ(sources: Sequence[Columns]) -> bool:
     """Return whether the rows of batches cannot be joined, because their columns differ."""
     first = sources[0]
-    others = [each for each in sources[1:] if each.form is not first.form]
+    others = [
+        each
+        for each in sources[1:]
+        if each.layout is not first.layout or each.form is not first.form
+    ]
     if not others:
         return False
-    forms = [_form(column, first.padded) for column in first.layout]
+    forms = [_form(column, first.form.padded) for column in first.layout]
     return any(
-        each.form[1:] != first.form[1:]
-        or [_form(column, first.padded) for column in each.layout] != forms
+        each.form != first.form
+        or [_form(column, first.form.padded) for column in each.layout] != forms
         for each in others
     )
 
@@ -250,7 +254,3 @@ def _form(column: Any, padded: Mapping[str, Padding]) -> tuple[Any, ...]:
         (getattr(array, "dtype", "string"), array.shape[first:]) for _, array in arrays_of(column)
     ]
     return type(column), names_of(column), dense_shape, arrays
-
-
-def _count(spans: Any) -> int:
-    return int(np.asarray(spans)[:, 2].sum()) if len(spans) else 0

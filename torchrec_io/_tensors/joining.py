@@ -15,7 +15,7 @@ from .._parsing.layout import Padding
 from .._schema.nesting import MOST_LEVELS, SEPARATOR, Path, dict_of, leaves_of
 from .arena import allocate_arena, allocate_for
 from .building import Stacked, in_arena
-from .columns import Columns
+from .columns import Columns, Form
 from .gather import data_of, gather_rows
 from .ragged import BytesArray, Ragged, Sparse
 from .rows import NO_HINTS, Hints, Rows
@@ -60,10 +60,10 @@ def join_samples(
             different = set(sample) ^ set(flat[0])
             raise ValueError(f"all samples must have the same keys, but some lack {different}")
     joiner = _Joiner(hints)
-    names = tuple(flat[0])
-    for name in names:
+    form = Form(tuple(flat[0]), joiner.padded, paths)
+    for name in form.names:
         joiner.add(name, [sample[name] for sample in flat])
-    columns = Columns.of_values(joiner.columns, names, joiner.padded, paths)
+    columns = Columns.of_values(joiner.columns, form)
     return in_arena(columns, allocate), joiner.unhinted
 
 
@@ -98,10 +98,10 @@ def _copy_of(columns: Columns, allocate: Callable[[int], Tensor]) -> Columns:
     """Return a copy of columns, which are copied in one piece."""
     data = data_of(columns)
     arena = allocate_for(
-        len(data), columns.layout, columns.count_records(), columns.padded, allocate=allocate
+        len(data), columns.layout, columns.count_records(), columns.form.padded, allocate=allocate
     )
     np.copyto(arena.numpy(), data)
-    return Columns(arena, *columns.form)
+    return Columns(arena, columns.layout, columns.form)
 
 
 # ---- value by value ----
@@ -128,14 +128,14 @@ class _Joiner:
             texts = [value.encode() if isinstance(value, str) else value for value in values]
             self.columns[name] = BytesArray.from_list(texts)
         elif all(issubclass(each, BytesArray) for each in types):
-            self.columns[name] = self._of_bytes_arrays(name, values)
+            self.columns[name] = self._of_arrays(name, values)
         elif all(issubclass(each, Ragged) for each in types):
             is_one = _have_equal_shapes(values)
             self.columns[name] = self._rows_of(name, values) if is_one else values
         elif all(issubclass(each, Sparse) for each in types):
             self.columns[name] = _join_sparse(name, values)
         elif all(issubclass(each, (Tensor, int, float)) for each in types):
-            self.columns[name] = self._of_tensors(name, _promote(values))
+            self.columns[name] = self._of_arrays(name, _promote(values))
         else:
             found = " and ".join(sorted(each.__name__ for each in types))
             raise TypeError(
@@ -143,53 +143,38 @@ class _Joiner:
                 f"BytesArrays, Raggeds or Sparses), got {found}"
             )
 
-    def _of_tensors(self, name: str, values: list[Tensor]) -> Any:
+    def _of_arrays(self, name: str, values: list[Any]) -> Any:
+        """Return the column of Tensors, or of BytesArrays."""
+        shapes = {tuple(value.shape) for value in values}
         axes = self._hints.axes.get(name, (0,))
-        if name in self._hints.padded and _differ_only_in(axes, values):
-            fill = self._hints.padded[name]
-            sizes = torch.tensor([[value.shape[axis] for axis in axes] for value in values])
-            self._add_lengths(name, sizes.flatten() if axes == (0,) else sizes, fill, axes)
-            largest = [max(sizes) for sizes in zip(*(each.shape for each in values), strict=True)]
-            padded = values[0].new_full((len(values), *largest), fill)
-            for row, value in zip(padded, values, strict=True):
-                row[tuple(map(slice, value.shape))] = value
-            return padded
-        if name in self._hints.ragged and all(value.dim() > 0 for value in values):
+        if name in self._hints.padded and _differ_only_in(axes, shapes):
+            return self._padded_to_longest(name, values, axes)
+        are_rows = _differ_only_in((0,), shapes)
+        if name in self._hints.ragged and are_rows:
             return self._rows_of(name, values)
-        return Stacked(values) if len({value.shape for value in values}) == 1 else values
-
-    def _of_bytes_arrays(self, name: str, values: list[BytesArray]) -> BytesArray | Ragged:
-        shapes = {value.shape for value in values}
-        are_rows = all(shape and shape[1:] == values[0].shape[1:] for shape in shapes)
-        fill = self._hints.padded.get(name)
-        if fill is not None and are_rows:
-            return self._padded_bytes(name, values, fill if isinstance(fill, bytes) else b"")
-        if len(shapes) == 1 and not (are_rows and name in self._hints.ragged):
-            array = _join_bytes(values)
-            return BytesArray(array.data, array.offsets, (len(values), *values[0].shape))
+        if isinstance(values[0], Tensor):
+            return Stacked(values) if len(shapes) == 1 else values
+        if len(shapes) == 1:
+            return _bytes_of(values, (len(values), *values[0].shape))
         if not are_rows:
             raise ValueError(f"the arrays of bytes of {name!r} have different shapes: {shapes}")
-        if name not in self._hints.ragged:
-            self.unhinted.add(name)
+        self.unhinted.add(name)
         return self._rows_of(name, values)
 
-    def _padded_bytes(self, name: str, values: list[BytesArray], fill: bytes) -> BytesArray:
-        lengths = [len(value) for value in values]
-        self._add_lengths(name, torch.tensor(lengths), fill)
-        shape = (len(values), max(lengths), *values[0].shape[1:])
-        texts: list[bytes] = []
-        for value in values:
-            row = value.flat()
-            texts += row + [fill] * (math.prod(shape[1:]) - len(row))
-        array = BytesArray.from_list(texts)
-        return BytesArray(array.data, array.offsets, shape)
-
-    def _add_lengths(
-        self, name: str, lengths: Tensor, fill: Any, axes: tuple[int, ...] = (0,)
-    ) -> None:
-        """Add the hidden column of the lengths of a padded column."""
+    def _padded_to_longest(self, name: str, values: list[Any], axes: tuple[int, ...]) -> Any:
+        """Return a column of padded values, and add the hidden column of their lengths."""
+        fill = self._hints.padded[name]
+        sizes = torch.tensor([[value.shape[axis] for axis in axes] for value in values])
         self.padded[name] = Padding(f"{name}\0lengths", fill, axes)
-        self.columns[self.padded[name].lengths] = lengths
+        self.columns[self.padded[name].lengths] = sizes.flatten() if axes == (0,) else sizes
+        largest = [max(sizes) for sizes in zip(*(value.shape for value in values), strict=True)]
+        shape = (len(values), *largest)
+        if isinstance(values[0], BytesArray):
+            return _bytes_of(values, shape, fill if isinstance(fill, bytes) else b"")
+        padded = values[0].new_full(shape, fill)
+        for row, value in zip(padded, values, strict=True):
+            row[tuple(map(slice, value.shape))] = value
+        return padded
 
     def _rows_of(self, name: str, values: list[Any]) -> Ragged:
         """Return a Ragged whose rows are Tensors, BytesArrays or Raggeds."""
@@ -222,15 +207,29 @@ def _join_sparse(name: str, values: list[Sparse]) -> Sparse:
 
 def _join(values: list[Any]) -> Tensor | BytesArray:
     """Concatenate Tensors or BytesArrays."""
-    return _join_bytes(values) if isinstance(values[0], BytesArray) else torch.cat(values)
+    if isinstance(values[0], Tensor):
+        return torch.cat(values)
+    rows = sum(value.shape[0] for value in values)
+    return _bytes_of(values, (rows, *values[0].shape[1:]))
 
 
-def _join_bytes(values: list[BytesArray]) -> BytesArray:
-    """Concatenate BytesArrays, without bytes between their values."""
-    inner = values[0].shape[1:]
-    array = BytesArray.from_list([text for value in values for text in value.flat()])
-    rows = sum(value.shape[0] if value.shape else 1 for value in values)
-    return BytesArray(array.data, array.offsets, (rows, *inner))
+def _bytes_of(
+    arrays: list[BytesArray], shape: tuple[int, ...], fill: bytes | None = None
+) -> BytesArray:
+    """Return the values of arrays in an array of a shape, without bytes between them.
+
+    Args:
+        arrays: The arrays.
+        shape: The shape.
+        fill: Padding at the end of each row of the shape. Default: there is none.
+    """
+    texts: list[bytes] = []
+    for array in arrays:
+        texts += array.flat()
+        if fill is not None:
+            texts += [fill] * (math.prod(shape[1:]) - math.prod(array.shape))
+    joined = BytesArray.from_list(texts)
+    return BytesArray(joined.data, joined.offsets, shape)
 
 
 def _have_equal_shapes(values: list[Any]) -> bool:
@@ -240,12 +239,12 @@ def _have_equal_shapes(values: list[Any]) -> bool:
     return len({tuple(value.shape[1:]) for value in values}) == 1
 
 
-def _differ_only_in(axes: tuple[int, ...], values: list[Tensor]) -> bool:
-    """Return whether Tensors have these axes, and the same size in all others."""
+def _differ_only_in(axes: tuple[int, ...], shapes: Collection[tuple[int, ...]]) -> bool:
+    """Return whether shapes have these axes, and the same size in all others."""
     others = {
-        tuple(size for axis, size in enumerate(value.shape) if axis not in axes) for value in values
+        tuple(size for axis, size in enumerate(shape) if axis not in axes) for shape in shapes
     }
-    return len(others) == 1 and min(value.dim() for value in values) > max(axes)
+    return len(others) == 1 and min(map(len, shapes)) > max(axes)
 
 
 def _promote(values: list[Any]) -> list[Tensor]:

@@ -26,7 +26,7 @@ from .._parsing.layout import (
 from .._parsing.parser import ExampleParser
 from .arena import allocate_for
 from .batch import SEGMENT_LENGTHS, Batch
-from .columns import Columns
+from .columns import Columns, Form
 from .ragged import BytesArray, Ragged
 from .views import number_bytes
 
@@ -146,8 +146,9 @@ class RowLayout:
         self._packed = (pack.key, *pack.also)
         self._parser = parser
         self._builders = [parser.builder(name) for name in self._packed]
-        self._names = (*self._packed, *made_columns(pack), *parser.names)
-        self._paths = {name: parser.paths[name] for name in self._names if name in parser.paths}
+        names = (*self._packed, *made_columns(pack), *parser.names)
+        paths = {name: parser.paths[name] for name in names if name in parser.paths}
+        self._form = Form(names, paths=paths)
         self._has_others = len(parser.names) > 0
         # Batches usually have two numbers of rows.
         self._token_columns = functools.lru_cache(maxsize=8)(self._lay_out)
@@ -199,7 +200,7 @@ class RowLayout:
         done = self._parser.fill(blocks, [arena.numpy()[size:] for arena, _, size in written])
         valid = itertools.takewhile(lambda block: not len(block.refused), blocks[:done])
         return [
-            Batch(Columns(arena, columns, self._names, paths=self._paths), has_views=False)
+            Batch(Columns(arena, columns, self._form), has_views=False)
             for (arena, columns, _), _ in zip(written, valid, strict=False)
         ]
 

@@ -20,7 +20,7 @@ from ..checks import counted
 from ..errors import DecodeError, SchemaError
 from .arena import allocate_for
 from .batch import Batch
-from .columns import Columns
+from .columns import Columns, Form
 from .sample import Sample
 
 Record: TypeAlias = "bytes | bytearray | memoryview"
@@ -137,8 +137,8 @@ def batch_of(
     parser: ExampleParser, columns: Sequence[Column], arena: Tensor, *, has_views: bool = False
 ) -> Batch:
     """Return the batch of columns that a parser has finished."""
-    made = Columns(arena, columns, parser.names, parser.padded, parser.paths)
-    return Batch(made, has_views=has_views)
+    form = Form(parser.names, parser.padded, parser.paths)
+    return Batch(Columns(arena, columns, form), has_views=has_views)
 
 
 def image_threads() -> int | None:

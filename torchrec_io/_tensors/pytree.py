@@ -9,10 +9,8 @@ from typing import Any, NamedTuple
 
 from torch.utils._pytree import GetAttrKey, MappingKey, register_pytree_node
 
-from .._parsing.layout import Padding
-from .._schema.nesting import Path
 from .batch import Batch
-from .columns import Columns, are_same
+from .columns import Columns, Form, are_same
 from .ragged import BytesArray, Ragged, Sparse, TensorParts
 from .rows import Hints
 from .sample import Sample
@@ -26,54 +24,43 @@ class BatchStructure:
     to the Tensors of two batches.
 
     Attributes:
-        names: Flat names of the columns.
-        padded: Padding of each padded column, by flat name.
-        paths: Keys of the dicts that lead to each nested column, by flat name.
+        form: Names of the columns.
         batch: Batch that was taken apart, if it may still exist. Structures may live long, for
             example with a compiled function, so they do not keep it.
     """
 
-    names: tuple[str, ...]
-    padded: dict[str, Padding]
-    paths: dict[str, Path]
+    form: Form
     batch: weakref.ref[Batch] | None = field(default=None, compare=False, repr=False)
-
-    @property
-    def all_names(self) -> list[str]:
-        """Flat names of all columns, including the hidden columns of lengths."""
-        return [*self.names, *(padding.lengths for padding in self.padded.values())]
 
     def batch_of(self, columns: list[Any]) -> Batch:
         """Return the batch that was taken apart if these are its columns, else a new one."""
         batch = None if self.batch is None else self.batch()
-        if batch is not None and are_same(columns, columns_of(batch, self)):
+        if batch is not None and are_same(columns, _columns_of(batch)):
             return batch
-        named = dict(zip(self.all_names, columns, strict=True))
-        return Batch(Columns.of_values(named, self.names, self.padded, self.paths))
+        named = dict(zip(self.form.all_names, columns, strict=True))
+        return Batch(Columns.of_values(named, self.form))
 
     def __hash__(self) -> int:
-        return hash(self.names)
+        return hash(self.form.names)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return BatchStructure, (self.names, self.padded, self.paths)
+        return BatchStructure, (self.form,)
 
 
-def columns_of(batch: Batch, structure: BatchStructure) -> list[Any]:
+def _columns_of(batch: Batch) -> list[Any]:
     """Return all columns of a batch in the order of its structure."""
     columns = batch.columns.views()
-    return [columns[name] for name in structure.all_names]
+    return [columns[name] for name in batch.columns.form.all_names]
 
 
 def _flatten_batch(batch: Batch) -> tuple[list[Any], BatchStructure]:
-    _, names, padded, paths = batch.columns.form
-    structure = BatchStructure(names, dict(padded), dict(paths), weakref.ref(batch))
-    return columns_of(batch, structure), structure
+    return _columns_of(batch), BatchStructure(batch.columns.form, weakref.ref(batch))
 
 
 def _flatten_batch_with_keys(batch: Batch) -> tuple[list[tuple[Any, Any]], BatchStructure]:
     columns, structure = _flatten_batch(batch)
-    keys: list[Any] = [MappingKey(name) for name in structure.names]
-    keys += [GetAttrKey(f"lengths[{name!r}]") for name in structure.padded]
+    keys: list[Any] = [MappingKey(name) for name in structure.form.names]
+    keys += [GetAttrKey(f"lengths[{name!r}]") for name in structure.form.padded]
     return list(zip(keys, columns, strict=True)), structure
 
 

@@ -54,23 +54,19 @@ class Rows(dict[str, Any]):
         origins: Origins of the records in a dataset; None if they are not known.
         schema: Schema that the records were parsed with; None if it is not known.
         hints: Hints about values of different lengths. Default: those of the columns.
-        is_given: Whether the values are those of a single record that were given.
 
     Attributes:
         names: Top-level keys of each record.
         columns: The columns.
         origins: Origins of the records in a dataset; None if they are not known.
         schema: The schema.
-        is_given: Whether the values were given.
     """
 
     __slots__ = (
-        "_form_of_one",
         "_hints",
         "_is_ordered",
         "_leaves",
         "columns",
-        "is_given",
         "names",
         "origins",
         "schema",
@@ -83,18 +79,15 @@ class Rows(dict[str, Any]):
         *,
         schema: Any = None,
         hints: Hints | None = None,
-        is_given: bool = False,
     ) -> None:
         super().__init__()
         self.columns = columns
-        self.names = columns.keys
+        self.names = columns.form.keys
         self.schema = schema
-        self.is_given = is_given
         self.origins = origins
         self._hints = hints
         # Whether the arena has rows, and none overlap.
         self._is_ordered: bool | None = None
-        self._form_of_one: Form | None = None  # shared by the copies of single rows
         # The values of which the dicts were made, for each key of a nested schema.
         self._leaves: dict[str, list[dict[Path, Any]]] | None = None
 
@@ -107,15 +100,17 @@ class Rows(dict[str, Any]):
             hints: Hints about values of different lengths.
             schema: Schema that the record was parsed with; an empty dict if there is none.
         """
-        columns = Columns.of_values({name: [value] for name, value in values.items()}, [*values])
-        return cls(columns, schema=schema, hints=hints, is_given=True)
+        columns = Columns.of_values(
+            {name: [value] for name, value in values.items()}, Form((*values,))
+        )
+        return cls(columns, schema=schema, hints=hints)
 
     def __missing__(self, key: str) -> Any:
         columns = self.columns
         if key not in self.names:
             raise UnknownNameError(key, self.names, "the sample has")
-        paths = columns.paths
-        names = [name for name in columns.names if name in paths and paths[name][0] == key]
+        paths = columns.form.paths
+        names = [name for name in columns.form.names if name in paths and paths[name][0] == key]
         rows: Any
         if names:  # of the columns in a dict
             inside = [paths[name][1:] for name in names]
@@ -139,7 +134,7 @@ class Rows(dict[str, Any]):
     def hints(self) -> Hints:
         """Hints about values of different lengths."""
         if self._hints is None:
-            padded = self.columns.padded
+            padded = self.columns.form.padded
             self._hints = Hints(
                 {
                     name: name_dtype(value.offsets)
@@ -165,16 +160,14 @@ class Rows(dict[str, Any]):
             return Rows.of_values(values, self.hints, self.schema)
         # There may be many copies, so they are small.
         copy = copy_rows([self.columns], [(0, row, 1)])
-        form: Form = (tuple(copy.plan(is_small=True)), *self.columns.form[1:])
+        layout = copy.plan(is_small=True)
         data = np.empty(copy.size, np.uint8)
         copy.write(data)
-        if form != self._form_of_one:  # never, without values of any length
-            self._form_of_one = form
         origins = None
         if self.origins is not None:
             random, numbers = self.origins
             origins = random, (numbers[row],)
-        columns = Columns(torch.from_numpy(data), *self._form_of_one)
+        columns = Columns(torch.from_numpy(data), layout, self.columns.form)
         return Rows(columns, origins, schema=self.schema)
 
 
@@ -192,7 +185,7 @@ def _has_leaves(made: dict[str, Any], leaves: dict[Path, Any]) -> bool:
 def _rows_of(columns: Columns, name: str) -> Sequence[Any]:
     """Return the rows of a column, without padding."""
     rows = list_rows(columns.views()[name])
-    padding = columns.padded.get(name)
+    padding = columns.form.padded.get(name)
     if padding is None:
         return rows
     lengths = integers(columns.views()[padding.lengths], f"the lengths of {name!r}")

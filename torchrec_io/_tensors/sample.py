@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
+from collections.abc import ItemsView, Iterable, Iterator, KeysView, Mapping, Sequence, ValuesView
 from typing import Any, NoReturn
 
 import torch
 from torch import Tensor
 
+from .._parsing.layout import Column
 from .columns import Form, columns_from_bytes
 from .ragged import BytesArray, Ragged, Sparse
 from .rows import Hints, Origins, Rows
-from .views import describe_values
+from .views import describe
 
 # In place of the schema of values that were given.
 _GIVEN: Mapping[str, Any] = {}
@@ -196,7 +197,7 @@ class Sample(dict[str, Any]):
     __hash__ = None  # like a dict
 
     def __repr__(self) -> str:
-        return f"Sample({describe_values(self.copy())})"
+        return f"Sample({describe(self.copy())})"
 
     def __copy__(self) -> Sample:
         return self.with_values(self)  # shares the values, like the copy of a dict
@@ -204,14 +205,18 @@ class Sample(dict[str, Any]):
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
         rows, row = self._place
         own = rows.own(row)  # the row alone, and not all memory that it shares
-        if own.is_given:
+        arena = own.columns.arena
+        if arena is None:
             values = {name: own[name][0] for name in own.names}
             hints = Hints(*map(dict, own.hints))
             # As bytes in the message of a DataLoader worker. For a Tensor, PyTorch opens a file.
             return _given_sample, (pickle.dumps(values), hints, own.schema is _GIVEN)
-        assert own.columns.arena is not None
-        data = own.columns.arena.numpy().tobytes()
-        return _own_sample, (data, own.columns.form, own.origins)
+        return _own_sample, (
+            arena.numpy().tobytes(),
+            own.columns.layout,
+            own.columns.form,
+            own.origins,
+        )
 
     # ---- not writing ----
 
@@ -235,7 +240,7 @@ class Sample(dict[str, Any]):
         PyTorch's ``default_convert`` and ``pin_memory`` update copies of mappings.
         """
         rows, _ = self._place
-        if not rows.is_given:
+        if rows.columns.arena is not None:
             self._refuse()
         values = {**self, **dict(*args, **kwargs)}
         self._place = Rows.of_values(values, rows.hints, rows.schema), 0
@@ -244,9 +249,11 @@ class Sample(dict[str, Any]):
 # ---- pickling ----
 
 
-def _own_sample(data: bytes, form: Form, origins: Origins | None) -> Sample:
+def _own_sample(
+    data: bytes, layout: Sequence[Column], form: Form, origins: Origins | None
+) -> Sample:
     """Return the sample of a pickled row."""
-    [sample] = Sample.of_rows(Rows(columns_from_bytes(data, *form), origins), [0])
+    [sample] = Sample.of_rows(Rows(columns_from_bytes(data, layout, form), origins), [0])
     return sample
 
 

@@ -156,9 +156,10 @@ class _Sender:
         return slot
 
     def _pickled_form(self, batch: Batch) -> bytes:
-        form = batch.columns.form
-        if not self._form or any(map(operator.is_not, self._form, form)):
-            self._form, self._pickled = form, pickle.dumps(form)
+        layout, form = batch.columns.layout, batch.columns.form
+        parts = layout, *form
+        if not self._form or any(map(operator.is_not, self._form, parts)):
+            self._form, self._pickled = parts, pickle.dumps((layout, form))
         return self._pickled
 
     def close(self) -> None:

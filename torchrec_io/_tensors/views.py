@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import reprlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import torch
@@ -114,35 +114,24 @@ def count_rows(value: Value) -> int:
     raise TypeError(f"a column of records must be made of Tensors, got {type(value).__name__}")
 
 
-def describe(columns: Mapping[str, Any], leaf: Callable[[Any], str] | None = None) -> str:
-    """Return a short description of columns and dicts of columns.
+def describe(columns: Mapping[str, Any]) -> str:
+    """Return a short description of columns, or of values of a record, and of dicts of these.
 
-    Args:
-        columns: The columns by name.
-        leaf: Function that describes a column; by default by its dtype and shape.
+    They are described by dtype and shape. Single numbers are shown.
     """
-    one = leaf or _describe_column
     parts = (
-        f"{key}: {{{describe(value, one)}}}" if isinstance(value, dict) else f"{key}: {one(value)}"
+        f"{key}: {{{describe(value)}}}"
+        if isinstance(value, dict)
+        else f"{key}: {_describe_column(value)}"
         for key, value in columns.items()
     )
     return ", ".join(parts)
 
 
-def describe_values(values: Mapping[str, Any]) -> str:
-    """Return a short description of the values of a record; single numbers are shown."""
-    return describe(values, _describe_value)
-
-
-def _describe_value(value: Any) -> str:
-    if isinstance(value, Tensor) and value.dim() == 0 and value.device.type == "cpu":
-        return f"{name_dtype(value)} {value.item()}"
-    return _describe_column(value)
-
-
 def _describe_column(value: Any) -> str:
     if isinstance(value, Tensor):
-        return f"{name_dtype(value)}{list(value.shape)}"
+        is_one = value.dim() == 0 and value.device.type == "cpu"
+        return f"{name_dtype(value)}{f' {value.item()}' if is_one else list(value.shape)}"
     if isinstance(value, BytesArray):
         return f"bytes{list(value.shape)}"
     if isinstance(value, Ragged) and has_rows(value.offsets):

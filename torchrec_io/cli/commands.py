@@ -16,7 +16,6 @@ from .cache import show_cache
 from .convert import convert
 from .head import show_head
 from .index import make_indexes
-from .repair import repair_file
 from .report import write_report
 from .schema import print_schema
 from .tfds import show_tfds
@@ -44,17 +43,18 @@ app: typer.Typer = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-app.command("convert")(convert)
-app.command("index")(make_indexes)
-app.command("head")(show_head)
-app.command("schema")(print_schema)
-app.command("report")(write_report)
-app.command("tfds")(show_tfds)
-app.command("verify")(verify_files)
-app.command("repair")(repair_file)
-app.command("cache")(show_cache)
-for command in COMMANDS:
-    app.command()(command)
+for name, command in {
+    "convert": convert,
+    "index": make_indexes,
+    "head": show_head,
+    "schema": print_schema,
+    "report": write_report,
+    "tfds": show_tfds,
+    "verify": verify_files,
+    "cache": show_cache,
+    **COMMANDS,
+}.items():
+    app.command(name)(command)
 
 
 def _print_version(wanted: bool) -> None:

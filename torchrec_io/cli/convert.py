@@ -4,32 +4,24 @@ from __future__ import annotations
 
 import functools
 import glob
-import inspect
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 import typer
+from typer import Argument, Option
 
 from .. import convert as conversions
 from .._schema.schema import Schema
+from .._storage.compression import Compression
 from .._storage.location import Location
 from ..errors import SchemaError
 from ..tools.report import OnError, Result, Watcher
-from .options import (
-    DEFAULT_JOBS,
-    AllowMissingOption,
-    CompressionOption,
-    JsonOption,
-    MaxBytesOption,
-    ShardsOption,
-    calls,
-    files_of,
-    given_options,
-    jobs_option,
-)
-from .progress import print_result, run_job, summary_of
+from .options import DEFAULT_JOBS, check_options, command, files_of, given_options
+from .parsers import parse_image_size, parse_list, parse_pairs
+from .progress import run_job
+from .results import print_result, summary_of
 from .text import printable
 
 SourceKind: TypeAlias = Literal["images", "npz", "csv", "parquet", "jsonl"]
@@ -57,11 +49,11 @@ def _convert(
     **options: Any,
 ) -> None:
     given = given_options(options)
+    for name in {"types", "extensions"} & set(given):
+        given[name] = parse_pairs(given[name])
     if target != "tfrecord":
-        if kind is not None:
-            given["from"] = kind
         function = getattr(conversions, f"to_{target}")
-        _check_allowed(given, function, f"--to {target}")
+        check_options(function, given | given_options({"from": kind}), f"--to {target}")
         if target == "files" and "feature" not in given:
             raise typer.BadParameter("--to files needs --feature")
         files = files_of(sources, allow_missing=allow_missing)
@@ -74,7 +66,7 @@ def _convert(
     if kind == "images" and len(sources) > 1:
         raise typer.BadParameter("--from images takes a single folder")
     function = getattr(conversions, f"from_{kind}")
-    _check_allowed(given, function, f"--from {kind}")
+    check_options(function, given, f"--from {kind}")
     source = sources[0] if kind == "images" else sources
     result = run_job(functools.partial(function, source, destination, **given))
     if as_json:
@@ -83,120 +75,90 @@ def _convert(
         _print_code(result, destination)
 
 
-@calls(_convert)
+@command(
+    calls=_convert,
+    sources=Argument(metavar="SOURCE"),
+    destination=Argument(),
+    target=Option("--to"),
+    kind=Option("--from"),
+    index=Option("--index/--no-index"),
+    force=Option("--force"),
+    resize=Option(metavar="WxH|SHORT", parser=parse_image_size),
+    quality=Option(min=1, max=100),
+    shuffle=Option(metavar="SEED"),
+    columns=Option(metavar="A,B,...", parser=parse_list),
+    include=Option(metavar="A,B,...", parser=parse_list),
+    exclude=Option(metavar="A,B,...", parser=parse_list),
+    types=Option(metavar="NAME=TYPE,..."),
+    schema=Option(metavar="FILE"),
+    extensions=Option(metavar="FEATURE=EXT,..."),
+)
 def convert(
-    sources: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="SOURCE",
-            help="A folder of images, or files of one other format; with --to, TFRecord files.",
-        ),
-    ],
-    destination: Annotated[
-        str,
-        typer.Argument(
-            help="Output file, common start of the paths of several, or new folder (--to files)."
-        ),
-    ],
+    sources: list[str],
+    destination: str,
     *,
-    target: Annotated[
-        Target, typer.Option("--to", help="Output format. files: a folder with a file per record.")
-    ] = "tfrecord",
-    kind: Annotated[
-        SourceKind | None,
-        typer.Option("--from", help="Format of SOURCE. Default: detected from the name."),
-    ] = None,
-    num_shards: ShardsOption = None,
-    max_bytes: MaxBytesOption = None,
-    compression: CompressionOption = None,
-    index: Annotated[
-        bool | None,
-        typer.Option(
-            "--index/--no-index",
-            help="Write an index FILE.tfidx beside each file.  [default: index]",
-        ),
-    ] = None,
-    force: Annotated[
-        bool | None,
-        typer.Option("--force", help="Replace outputs that exist. By default they are refused."),
-    ] = None,
-    jobs: Annotated[
-        int, jobs_option("Number of processes, or threads for images and --to.")
-    ] = DEFAULT_JOBS,
-    on_error: Annotated[
-        OnError,
-        typer.Option(
-            help="raise: stop at data that cannot be converted; skip: skip and report it."
-        ),
-    ] = "raise",
-    allow_missing: AllowMissingOption = False,
-    as_json: JsonOption = False,
-    label_pattern: Annotated[
-        str | None,
-        typer.Option(help="Images: regular expression for file names, with a group for the label."),
-    ] = None,
-    labels: Annotated[
-        str | None, typer.Option(help="Images: CSV file with the columns name and label.")
-    ] = None,
-    resize: Annotated[
-        str | None,
-        typer.Option(metavar="WxH|SHORT", help="Images: size, or length of the shorter side."),
-    ] = None,
-    encode: Annotated[
-        Literal["jpeg", "png"] | None, typer.Option(help="Images: format to encode them to.")
-    ] = None,
-    quality: Annotated[
-        int | None, typer.Option(min=1, max=100, help="Images: quality of JPEG.  [default: 90]")
-    ] = None,
-    shuffle: Annotated[
-        int | None, typer.Option(metavar="SEED", help="Images: seed of a random order.")
-    ] = None,
-    columns: Annotated[
-        str | None,
-        typer.Option(metavar="A,B,...", help="CSV without a header: names of the columns."),
-    ] = None,
-    include: Annotated[
-        str | None, typer.Option(metavar="A,B,...", help="Tables: names of the columns to convert.")
-    ] = None,
-    exclude: Annotated[
-        str | None, typer.Option(metavar="A,B,...", help="Tables: names of columns to leave out.")
-    ] = None,
-    types: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME=TYPE,...",
-            help="CSV, JSON lines, Parquet: dtypes to cast to: int64, float32 or string.",
-        ),
-    ] = None,
-    schema: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE",
-            help="To tables, WebDataset: schema, printed by 'schema --format json'.",
-        ),
-    ] = None,
-    key: Annotated[
-        str | None,
-        typer.Option(metavar="FEATURE", help="To WebDataset: feature with the keys of samples."),
-    ] = None,
-    extensions: Annotated[
-        list[str] | None,
-        typer.Option(metavar="FEATURE=EXT,...", help="To WebDataset: file extensions."),
-    ] = None,
-    feature: Annotated[
-        str | None, typer.Option(metavar="FEATURE", help="To files: feature with the content.")
-    ] = None,
-    name_from: Annotated[
-        str | None, typer.Option(metavar="FEATURE", help="To files: feature with the file names.")
-    ] = None,
-    by_class: Annotated[
-        str | None, typer.Option(metavar="FEATURE", help="To files: feature with the folders.")
-    ] = None,
+    target: Target = "tfrecord",
+    kind: SourceKind | None = None,
+    num_shards: int | None = None,
+    max_bytes: int | None = None,
+    compression: Compression | None = None,
+    index: bool | None = None,
+    force: bool | None = None,
+    jobs: int = DEFAULT_JOBS,
+    on_error: OnError = "raise",
+    allow_missing: bool = False,
+    as_json: bool = False,
+    label_pattern: str | None = None,
+    labels: str | None = None,
+    resize: Any = None,
+    encode: Literal["jpeg", "png"] | None = None,
+    quality: int | None = None,
+    shuffle: int | None = None,
+    columns: Any = None,
+    include: Any = None,
+    exclude: Any = None,
+    types: list[str] | None = None,
+    schema: str | None = None,
+    key: str | None = None,
+    extensions: list[str] | None = None,
+    feature: str | None = None,
+    name_from: str | None = None,
+    by_class: str | None = None,
 ) -> None:
     """Convert images, .npz, CSV, Parquet or JSON lines to TFRecord, or TFRecord to others (--to).
 
     A conversion to TFRecord prints Python code that reads the output to stdout, and a summary to
     stderr. If something cannot be converted, nothing is written and the exit status is 1.
+
+    Options:
+        sources: A folder of images, or files of one other format; with --to, TFRecord files.
+        destination: Output file, common start of the paths of several, or new folder (--to files).
+        target: Output format. files: a folder with a file per record.
+        kind: Format of SOURCE. Default: detected from the name.
+        num_shards: Number of output files.
+        max_bytes: Largest size of an output file: 100MB, 1GiB.
+        compression: Compress the output files.
+        index: Write an index FILE.tfidx beside each file.  [default: index]
+        force: Replace outputs that exist. By default they are refused.
+        jobs: Number of processes, or threads for images and --to.
+        on_error: raise: stop at data that cannot be converted; skip: skip and report it.
+        label_pattern: Images: regular expression for file names, with a group for the label.
+        labels: Images: CSV file with the columns name and label.
+        resize: Images: size, or length of the shorter side.
+        encode: Images: format to encode them to.
+        quality: Images: quality of JPEG.  [default: 90]
+        shuffle: Images: seed of a random order.
+        columns: CSV without a header: names of the columns.
+        include: Tables: names of the columns to convert.
+        exclude: Tables: names of columns to leave out.
+        types: CSV, JSON lines, Parquet: dtypes to cast to: int64, float32 or string.
+        schema: To tables, WebDataset: schema, printed by 'schema --format json'.
+        key: To WebDataset: feature with the keys of samples.
+        extensions: To WebDataset: file extensions.
+        feature: To files: feature with the content.
+        name_from: To files: feature with the file names.
+        by_class: To files: feature with the folders.
+        as_json: Print the result as a JSON object.
     """
 
 
@@ -205,28 +167,13 @@ def _kind_of(source: str) -> SourceKind:
     if suffix in _KINDS:
         return _KINDS[suffix]
     path = Location.of(source).local_path
-    if path is None:
-        is_folder, is_there = source.endswith("/"), True
-    else:
-        is_folder, is_there = os.path.isdir(path), os.path.exists(path)
-    if is_folder:
+    if source.endswith("/") if path is None else os.path.isdir(path):
         return "images"
-    if not is_there:
+    if path is not None and not os.path.exists(path):
         typer.echo(f"error: no such file: {printable(repr(source))}", err=True)
         raise typer.Exit(2)
     kinds = ", ".join(get_args(SourceKind))
     raise typer.BadParameter(f"use --from to give the format of {source!r}: {kinds}")
-
-
-def _check_allowed(given: Iterable[str], function: Callable[..., Result], choice: str) -> None:
-    """Raise an error unless all options are arguments of the function that converts."""
-    allowed = set(inspect.signature(function).parameters)
-    if "options" in allowed:
-        allowed |= set(conversions.Options.__annotations__)
-    for name in given:
-        if name not in allowed:
-            option = f"--{name.replace('_', '-')}"
-            raise typer.BadParameter(f"{option} cannot be used with {choice}")
 
 
 def _export(

@@ -6,42 +6,35 @@ import contextlib
 import heapq
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import typer
 from rich.cells import cell_len
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
+from typer import Option
 
 from .._records.sequential import iter_blocks
 from .._schema.record_kind import Parts, RecordKind, group_by_kind
-from .._schema.sniff import IMAGES, file_format
 from .._storage.location import Location
 from ..checks import counted
 from ..errors import TorchRecIOError
 from .head_json import record_json
 from .head_table import Column, TableLayout
-from .options import Paths, files_of, interruptible, parse_range, usage_errors
-from .text import bytes_text, error_line, printable, table_width
-
-if TYPE_CHECKING:
-    from .pictures import Protocol
+from .options import command, files_of
+from .parsers import parse_range
+from .progress import print_error
+from .text import bytes_text, console_of, printable
 
 _DEFAULT_RECORDS = 5
-# Number and bytes of records whose kind is recognized together, where any number may be asked for.
-_JSON_BATCH = 256
-_JSON_BATCH_BYTES = 1 << 24
+# Number of records whose kind is recognized together, where any number may be asked for.
+_JSON_BATCH = 16
 # Rows of a table that is not on a terminal: to lay out more takes long.
 _MOST_ROWS = 1000
 # Lines of the terminal besides the rows of a table: titles, notes and the prompt.
 _OTHER_LINES = 7
-
-
-# Kind and fields of each intact record, by its number.
-_Contents: TypeAlias = "Mapping[int, tuple[RecordKind, Parts | None]]"
 
 
 class _Record(NamedTuple):
@@ -51,35 +44,27 @@ class _Record(NamedTuple):
     offset: int | None
     data: bytes
     error: TorchRecIOError | None
+    kind: RecordKind | None = None
+    parts: Parts | None = None
 
 
-@interruptible
+@command(
+    records=Option(
+        "--records",
+        "-n",
+        metavar="N|START:STOP",
+        parser=parse_range,
+        show_default=f"as many as fit, at most {_DEFAULT_RECORDS}",
+    ),
+    file=Option(min=0),
+)
 def show_head(
-    paths: Paths,
-    records: Annotated[
-        str | None,
-        typer.Option(
-            "--records",
-            "-n",
-            metavar="N|START:STOP",
-            help="Show the first N records, or those from START to before STOP.",
-            show_default=f"as many as fit, at most {_DEFAULT_RECORDS}",
-        ),
-    ] = None,
-    file: Annotated[
-        int, typer.Option("--file", min=0, help="Number of the file to show, from 0.")
-    ] = 0,
+    paths: list[str],
+    records: Any = None,
+    file: int = 0,
     *,
-    all_features: Annotated[
-        bool,
-        typer.Option(
-            "--all-features",
-            help="Show also features that the screen cuts off, and more than 1,000 features.",
-        ),
-    ] = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print a JSON object with all values for each record.")
-    ] = False,
+    all_features: bool = False,
+    as_json: bool = False,
 ) -> None:
     """Show the first records of a file: a table of their features, with a column for each record.
 
@@ -89,9 +74,14 @@ def show_head(
 
     A line of --json has the members file, record, offset, bytes and kind, and the fields of the
     record with their types. Bytes that are not UTF-8 are objects with a member base64.
+
+    Options:
+        records: Show the first N records, or those from START to before STOP.
+        file: Number of the file to show, from 0.
+        all_features: Show also features that the screen cuts off, and more than 1,000 features.
+        as_json: Print a JSON object with all values for each record.
     """
-    with usage_errors():
-        start, stop = parse_range("--records", records or str(_DEFAULT_RECORDS))
+    start, stop = records or (0, _DEFAULT_RECORDS)
     files = files_of(paths, allow_missing=True)
     if file >= len(files):
         raise typer.BadParameter(f"--file must be less than {len(files)}, the number of files")
@@ -102,36 +92,50 @@ def show_head(
     else:
         name = printable(path) + (f" (file {file} of {len(files)})" if len(files) > 1 else "")
         shown, error = _take(found, stop - start)
-        if shown or error is None:
-            _RecordPrinter(records is None, all_features).show(name, path, start, shown)
+        if shown:
+            _Printer(is_short=records is None, all_features=all_features).show(name, shown)
+        elif error is None:
+            typer.echo(f"{name}: {_why_none(path, start)}")
         is_intact = not _print_errors(path, shown, error)
     if not is_intact:
         raise typer.Exit(1)
 
 
-def _take(
-    records: Iterator[_Record], count: int, most_bytes: int | None = None
-) -> tuple[list[_Record], Exception | None]:
-    """Return the next records, and the error after which no other record can be found."""
+def _take(records: Iterator[_Record], count: int) -> tuple[list[_Record], Exception | None]:
+    """Return the next records, and the error after which no other record can be found.
+
+    Records that are taken together have the same kind, if one fits them all.
+    """
     found: list[_Record] = []
-    size = 0
+    end: Exception | None = None
     try:
         # Records before an error stay in the list.
         for record in islice(records, count):
-            found.append(record)
-            size += len(record.data)
-            if most_bytes is not None and size >= most_bytes:
-                break
+            found.append(record)  # noqa: PERF402
     except (TorchRecIOError, OSError, MemoryError) as error:
-        return found, error
-    return found, None
+        end = error
+    intact = [position for position, record in enumerate(found) if record.error is None]
+    for group in group_by_kind([found[position].data for position in intact]):
+        for position, parts in zip(group.positions, group.parts, strict=True):
+            at = intact[position]
+            found[at] = found[at]._replace(kind=group.kind, parts=parts)
+    return found, end
+
+
+def _why_none(path: str, start: int) -> str:
+    """Return why there is nothing to show."""
+    if start:
+        return f"no record {start:,}: the file has fewer records"
+    if os.path.isfile(path) and os.path.getsize(path) == 0:
+        return "empty file (0 bytes)"
+    return "no records"
 
 
 def _print_errors(path: str, records: Sequence[_Record], end: Exception | None) -> bool:
     """Print the errors of records, and the error after them; return whether there are any."""
     errors = [error for error in (*(record.error for record in records), end) if error is not None]
     for error in errors:
-        typer.echo(error_line(path, error), err=True)
+        print_error(path, error)
     return bool(errors)
 
 
@@ -152,32 +156,20 @@ def _print_json(path: str, records: Iterator[_Record]) -> bool:
     """Print records as JSON, some at a time; return whether all are intact."""
     is_intact = True
     while True:
-        found, error = _take(records, _JSON_BATCH, _JSON_BATCH_BYTES)
-        contents = _contents(found)
+        found, error = _take(records, _JSON_BATCH)
         for shown in found:
             place: dict[str, Any] = {"file": path, "record": shown.number, "offset": shown.offset}
             if shown.error is not None:
                 typer.echo(record_json({**place, "error": shown.error.reason}))
             else:
                 place["bytes"] = len(shown.data)
-                kind, parts = contents[shown.number]
-                typer.echo(record_json(place, kind, shown.data, parts))
+                typer.echo(record_json(place, shown.kind, shown.data, shown.parts))
         is_intact &= not _print_errors(path, found, error)
         if error is not None or not found:
             return is_intact
 
 
-def _contents(records: Sequence[_Record]) -> _Contents:
-    """Return the kind and the fields of each intact record, by its number."""
-    intact = [record for record in records if record.error is None]
-    return {
-        intact[position].number: (group.kind, parts)
-        for group in group_by_kind([record.data for record in intact])
-        for position, parts in zip(group.positions, group.parts, strict=True)
-    }
-
-
-class _RecordPrinter:
+class _Printer:
     """The output for people.
 
     Args:
@@ -185,58 +177,34 @@ class _RecordPrinter:
         all_features: Whether to show more rows than the screen has.
     """
 
-    def __init__(self, is_short: bool, all_features: bool) -> None:
-        self._is_terminal = sys.stdout.isatty()
-        self._console = Console(highlight=False, width=table_width(sys.stdout))
+    def __init__(self, *, is_short: bool, all_features: bool) -> None:
+        self._console = console_of(sys.stdout)
         self._is_short = is_short
         self._all_features = all_features
-        self._protocol: Protocol | None = None
-        if self._is_terminal:
-            from .pictures import picture_protocol  # noqa: PLC0415  # slow to import
 
-            self._protocol = picture_protocol()
-
-    def show(self, name: str, path: str, start: int, records: Sequence[_Record]) -> None:
+    def show(self, name: str, records: Sequence[_Record]) -> None:
         """Print the records of a file."""
-        contents = _contents(records)
-        kinds = list(dict.fromkeys(kind for kind, _ in contents.values()))
-        if not records:
-            self._line(f"{name}: {_why_none(path, start)}", "bold")
-        elif not any(record.data for record in records):
+        kinds = list(dict.fromkeys(each.kind for each in records if each.kind is not None))
+        if not any(record.data for record in records):
             noun = "record" if len(records) == 1 else "records"
-            self._line(f"{name}: {'empty' if contents else 'damaged'} {noun}", "bold")
+            self._line(f"{name}: {'empty' if kinds else 'damaged'} {noun}", "bold")
             self._console.print(self._content_table(records))
         elif len(kinds) == 1:
             # Damaged records are among the others.
-            self._show_kind(name, kinds[0], records, contents)
+            self._show_kind(f"{name}: {kinds[0].name}", records)
         else:
             self._line(f"{name}: records of {len(kinds)} kinds", "bold")
             for kind in kinds:
-                group = [
-                    record
-                    for record in records
-                    if record.error is None and contents[record.number][0] is kind
-                ]
-                self._show_kind(None, kind, group, contents)
+                self._show_kind(kind.name, [each for each in records if each.kind is kind])
 
-    def _show_kind(
-        self,
-        name: str | None,
-        kind: RecordKind,
-        records: Sequence[_Record],
-        contents: _Contents,
-    ) -> None:
-        title = kind.name if name is None else f"{name}: {kind.name}"
+    def _show_kind(self, title: str, records: Sequence[_Record]) -> None:
         self._line(title, "bold")
-        parts = [contents[r.number][1] if r.error is None else None for r in records]
-        if not any(parts):
+        if not any(record.parts for record in records):
             self._console.print(self._content_table(records))
             return
-        columns = [Column(_title(r), part) for r, part in zip(records, parts, strict=True)]
-        has_picture = self._protocol is not None and _image_feature(parts) is not None
-        layout = TableLayout(columns, self._console.width, self._max_rows(title, has_picture))
+        columns = [Column(_title(record), record.parts) for record in records]
+        layout = TableLayout(columns, self._console.width, self._max_rows(title))
         fit = layout.end_of_table(0)
-        picture = _image_feature(parts[:fit]) if has_picture else None
         start = 0
         while start < (fit if self._is_short else len(columns)):
             self._console.print(layout.table(start))
@@ -246,8 +214,6 @@ class _RecordPrinter:
             self._line(f"and {more}: --all-features shows them")
         if self._is_short and fit < len(columns):
             self._line(f"{fit} of {len(columns)} records fit: -n {len(columns)} shows them all")
-        if picture is not None:
-            self._print_picture(*picture)
 
     def _content_table(self, records: Sequence[_Record]) -> Table:
         """Return a table with a line for each record, for text and other bytes."""
@@ -263,24 +229,12 @@ class _RecordPrinter:
             table.add_row(f"{record.number:,}", size, Text(content))
         return table
 
-    def _max_rows(self, title: str, has_picture: bool) -> int | None:
+    def _max_rows(self, title: str) -> int | None:
         if self._all_features:
             return None
-        if not self._is_terminal:
+        if not self._console.is_terminal:
             return _MOST_ROWS
-        from .pictures import PICTURE_LINES  # noqa: PLC0415  # slow to import
-
-        taken = _OTHER_LINES + cell_len(title) // self._console.width
-        taken += PICTURE_LINES + 2 if has_picture else 0
-        return max(3, self._console.height - taken)
-
-    def _print_picture(self, name: str, images: Sequence[bytes]) -> None:
-        from .pictures import picture_sequence  # noqa: PLC0415  # slow to import
-
-        assert self._protocol is not None
-        self._line(f"{printable(name)}:")
-        # Rich would count the characters of the picture as text.
-        typer.echo(picture_sequence(images, self._protocol))
+        return max(3, self._console.height - _OTHER_LINES - cell_len(title) // self._console.width)
 
     def _line(self, text: str, style: str = "") -> None:
         self._console.print(Text(text, style), soft_wrap=True)
@@ -290,25 +244,3 @@ def _title(record: _Record) -> str:
     if record.error is not None:
         return f"record {record.number:,}\ndamaged"
     return f"record {record.number:,}\n{counted(len(record.data), 'byte')}"
-
-
-def _why_none(path: str, start: int) -> str:
-    """Return why there is nothing to show."""
-    if start:
-        return f"no record {start:,}: the file has fewer records"
-    if os.path.isfile(path) and os.path.getsize(path) == 0:
-        return "empty file (0 bytes)"
-    return "no records"
-
-
-def _image_feature(records: Sequence[Parts | None]) -> tuple[str, list[bytes]] | None:
-    """Return the name of the first feature with images, and the image of each record."""
-    filled = [parts for parts in records if parts is not None]
-    features = [(part, name) for parts in filled for part in parts for name in parts[part]]
-    for part, name in dict.fromkeys(features):
-        fields = [parts[part][name] for parts in filled if name in parts[part]]
-        values = [field.values[0] for field in fields if field.kind == "bytes" and field.values]
-        images = [one for one in values if isinstance(one, bytes) and file_format(one) in IMAGES]
-        if images:
-            return name, images
-    return None

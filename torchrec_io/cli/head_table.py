@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from .._schema.record_kind import Parts, ShownField, natural_key
-from .text import bytes_text, printable
+from .text import bytes_text, number_text, printable
 
 # The least and the largest width of a record's column, and the cells between two columns.
 _MIN_WIDTH, _MAX_WIDTH, _GAP = 22, 72, 3
@@ -61,50 +61,43 @@ class TableLayout:
         kinds = [cell_len(row.kind) for row in self._rows]
         self._kind_width = min(max([*kinds, len("type")]), max(24, width // 4))
         self._width = max(_MIN_WIDTH, width - self._name_width - self._kind_width - _GAP)
-        self._widths = [self._column_width(position) for position in range(len(columns))]
 
     def end_of_table(self, start: int) -> int:
         """Return the end of the columns from ``start`` on that fit; there is at least one."""
-        stop, used = start + 1, 0
-        for stop in range(start + 1, len(self._columns) + 1):
-            used += min(self._widths[stop - 1], _MIN_WIDTH) + _GAP
-            if used > self._width:
-                return max(start + 1, stop - 1)
+        stop, used = start, 0
+        while stop < len(self._columns):
+            used += self._least_width(stop) + _GAP
+            if stop > start and used > self._width:
+                break
+            stop += 1
         return stop
 
     def table(self, start: int) -> Table:
         """Return the table of the columns that fit, from ``start``."""
         stop = self.end_of_table(start)
-        width = self._cell_width(self._widths[start:stop])
+        width = self._width // max(1, stop - start) - _GAP
+        width = min(max(width, _MIN_WIDTH), _MAX_WIDTH)
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-        for title in ("feature", "type", *(column.title for column in self._columns[start:stop])):
-            table.add_column(Text(title), no_wrap=True, overflow="ellipsis")
+        titles = [column.title for column in self._columns[start:stop]]
+        most = [self._name_width, self._kind_width, *([width] * len(titles))]
+        for title, max_width in zip(("feature", "type", *titles), most, strict=True):
+            table.add_column(Text(title), no_wrap=True, overflow="ellipsis", max_width=max_width)
         for row in self._rows:
             name = Text(_middle_cut(row.name, self._name_width), "" if row.kind else "bold")
-            cells = (_cell(field, width) for field in row.fields[start:stop])
-            table.add_row(name, Text(_cut(row.kind, self._kind_width)), *cells)
+            table.add_row(name, Text(row.kind), *(_cell(f, width) for f in row.fields[start:stop]))
         return table
 
-    def _column_width(self, position: int) -> int:
-        cells = [cell_len(_cell(row.fields[position], _MAX_WIDTH).plain) for row in self._rows]
-        return max([*cells, *map(len, self._columns[position].title.split("\n"))])
-
-    def _cell_width(self, widths: Sequence[int]) -> int:
-        """Return the largest width of a cell with which the columns fit."""
-        return next(
-            (
-                most
-                for most in range(_MAX_WIDTH, _MIN_WIDTH, -1)
-                if sum(min(width, most) + _GAP for width in widths) <= self._width
-            ),
-            _MIN_WIDTH,
-        )
+    def _least_width(self, position: int) -> int:
+        """Return the width that a column needs: its own, or that to which it may be cut."""
+        cells = [cell_len(_cell(row.fields[position], _MIN_WIDTH).plain) for row in self._rows]
+        own = max([*cells, *map(len, self._columns[position].title.split("\n"))])
+        return min(own, _MIN_WIDTH)
 
 
 def _cell(field: ShownField | str | None, width: int) -> Text:
     if field is None:
         return Text("missing", "dim")
-    return Text(_cut(field if isinstance(field, str) else field_text(field, width), width))
+    return Text(field if isinstance(field, str) else _field_text(field, width))
 
 
 def _rows(columns: Sequence[Column]) -> Iterator[_TableRow]:
@@ -168,7 +161,7 @@ def _has_single_bytes(field: ShownField) -> bool:
     return len(values) > 1 and all(isinstance(one, bytes) and len(one) == 1 for one in values)
 
 
-def field_text(field: ShownField, width: int) -> str:
+def _field_text(field: ShownField, width: int) -> str:
     """Return the first values of a field, and their number if not all are shown."""
     if field.kind == "none" and field.noun == "values":
         return "no values"
@@ -215,7 +208,7 @@ def _value_text(value: Any, width: int) -> str:
         return bytes_text(value.encode("utf-8", "backslashreplace"), width)
     if isinstance(value, dict):
         return printable(json.dumps(value, ensure_ascii=False))
-    return f"{value:.7g}" if isinstance(value, float) else str(value)
+    return number_text(value)
 
 
 def _cut(text: str, width: int) -> str:

@@ -2,110 +2,60 @@
 
 from __future__ import annotations
 
-import os
+import functools
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import Annotated, NamedTuple
+from collections.abc import Mapping
+from typing import Any, TypeAlias
 
-import numpy as np
 import typer
+from typer import Option
 
 from .._records.formats import Progress
-from .._records.index import RecordIndex
 from .._records.index_places import IndexFormat, IndexPlaces
 from .._records.manifest import ManifestEntry, by_folder, entry_of, update_manifest
-from .._storage.compression import detect_compression
-from .._storage.local import head_of
 from .._storage.location import Location
 from ..checks import counted
 from ..errors import StaleIndexError
-from .options import (
-    DEFAULT_JOBS,
-    AllowMissingOption,
-    JsonLinesOption,
-    Paths,
-    RayOption,
-    files_of,
-    interruptible,
-    parse_size,
-    usage_errors,
-)
-from .progress import FileOutcome, Meter, for_each_file
-from .text import error_line, printable
+from .options import DEFAULT_JOBS, cluster_function, command, files_of, given_options, usage_errors
+from .parsers import parse_size
+from .progress import FileOutcome, Meter, for_each_file, print_error, run_job
+from .text import printable
 
 # Objects wait for their answers most of the time.
 _REMOTE_JOBS = 16
 
 
-class _Indexed(NamedTuple):
-    state: str  # "indexed", "up to date" or "index matches"
-    records: int
-    entry: ManifestEntry | None = None
+# The state of an index, the number of records, and the entry in a manifest. The state is "indexed",
+# "up to date" or "index matches".
+_Indexed: TypeAlias = "tuple[str, int, ManifestEntry | None]"
 
 
-@interruptible
+@command(
+    index_format=Option("--format"),
+    jobs=Option(
+        "--jobs",
+        "-j",
+        min=1,
+        show_default=f"number of CPUs, at most 8; {_REMOTE_JOBS} for URLs",
+    ),
+    output_dir=Option(metavar="DIR"),
+    seek_points=Option(metavar="SIZE", parser=parse_size),
+    max_index_size=Option(metavar="SIZE", parser=parse_size),
+)
 def make_indexes(
-    paths: Paths,
-    index_format: Annotated[
-        IndexFormat,
-        typer.Option(
-            "--format", help="tfidx writes FILE.tfidx; text writes FILE.idx, for DALI and tfrecord."
-        ),
-    ] = "tfidx",
+    paths: list[str],
+    index_format: IndexFormat = "tfidx",
     *,
-    jobs: Annotated[
-        int | None,
-        typer.Option(
-            "--jobs",
-            "-j",
-            min=1,
-            help="Number of files processed at the same time.",
-            show_default=f"number of CPUs, at most 8; {_REMOTE_JOBS} for URLs",
-        ),
-    ] = None,
-    upload: Annotated[
-        bool,
-        typer.Option(
-            "--upload", help="Write the indexes of URLs beside the objects, and a manifest of them."
-        ),
-    ] = False,
-    output_dir: Annotated[
-        str | None,
-        typer.Option(
-            "--output-dir",
-            metavar="DIR",
-            help="Write the indexes to this directory or URL instead.",
-        ),
-    ] = None,
-    force: Annotated[
-        bool,
-        typer.Option(
-            "--force", help="Build indexes again that are up to date, and replace other FILE.idx."
-        ),
-    ] = False,
-    check: Annotated[
-        bool,
-        typer.Option("--check", help="Build nothing; report indexes that are missing or stale."),
-    ] = False,
-    seek_points: Annotated[
-        str | None,
-        typer.Option(
-            metavar="SIZE",
-            help="Decompressed bytes between two seek points of a new index of a compressed file, "
-            "such as 1MB. By default about 4 MiB, so that they take less than 1 % of the file.",
-        ),
-    ] = None,
-    max_index_size: Annotated[
-        str | None,
-        typer.Option(
-            metavar="SIZE",
-            help="Most bytes of an index, such as 1GB. By default 64 MiB, or 64 times the size of "
-            "the file if that is more.",
-        ),
-    ] = None,
-    ray: RayOption = None,
-    allow_missing: AllowMissingOption = False,
-    as_json: JsonLinesOption = False,
+    jobs: int | None = None,
+    upload: bool = False,
+    output_dir: str | None = None,
+    force: bool = False,
+    check: bool = False,
+    seek_points: int | None = None,
+    max_index_size: int | None = None,
+    ray: str | None = None,
+    allow_missing: bool = False,
+    as_json: bool = False,
 ) -> None:
     """Write an index beside each TFRecord file, unless there is one that is up to date.
 
@@ -115,41 +65,74 @@ def make_indexes(
     Objects of a store are read once, many at the same time. --upload also writes a manifest of each
     folder: with it, a dataset opens thousands of objects by a listing and one request.
 
-    A line of --json has the members file, state, records, file_bytes and seconds. The state is
-    indexed, "up to date", "index matches" or failed, with an error.
+    With --ray, indexes are written beside the files. --check, --format text, --output-dir and
+    --max-index-size cannot be used with it.
+
+    A line of --json has the members file, state, records, file_bytes and seconds (null with --ray).
+    The state is indexed, "up to date", "index matches" or failed, with an error.
+
+    Options:
+        index_format: tfidx writes FILE.tfidx; text writes FILE.idx, for DALI and tfrecord.
+        jobs: Number of files processed at the same time.
+        upload: Write the indexes of URLs beside the objects, and a manifest of them.
+        output_dir: Write the indexes to this directory or URL instead.
+        force: Build indexes again that are up to date, and replace other FILE.idx.
+        check: Build nothing; report indexes that are missing or stale.
+        seek_points: Decompressed bytes between two seek points of a new index of a compressed
+            file, such as 1MB. By default about 4 MiB, so that they take less than 1 % of the file.
+        max_index_size: Most bytes of an index, such as 1GB. By default 64 MiB, or 64 times the
+            size of the file if that is more.
+        as_json: Print a JSON object for each file, one a line.
     """
-    if check and force:
-        raise typer.BadParameter("--check cannot be used with --force: it builds nothing")
-    files = files_of(paths, allow_missing=allow_missing)
+    _refuse_both("--check", "--force", are_given=check and force)
+    _refuse_both("--upload", "--output-dir", are_given=upload and output_dir is not None)
     with usage_errors():
-        span_bytes = None if seek_points is None else parse_size(seek_points)
-        max_bytes = None if max_index_size is None else parse_size(max_index_size)
-        # Processes in other working directories need an absolute path.
-        folder = None if output_dir is None else Location.of(output_dir).absolute()
-        places = IndexPlaces(index_format, folder)
-        _check_places(places, files, upload=upload, writes=not check)
+        places = IndexPlaces(index_format, None if output_dir is None else Location.of(output_dir))
+    options = {
+        "check": check,
+        "max_index_size": max_index_size,
+        "format": index_format != "tfidx",
+        "output_dir": output_dir,
+        "force": force,
+        "seek_point_bytes": seek_points,
+    }
+    given = {name: value for name, value in options.items() if value}
+    on_cluster = None if ray is None else cluster_function("index", given)
+    files = files_of(paths, allow_missing=allow_missing)
+    first = next((file for file in files if file.local_path is None), None)
+    if first is not None and not (check or upload or output_dir):
+        raise typer.BadParameter(
+            f"{first} is a remote object: add --upload to write its index beside it, or "
+            "--output-dir DIR"
+        )
+    with usage_errors():
+        places.prepare(files, is_written=not check)
+    meter = Meter()
     states: Counter[str] = Counter()
     entries: dict[Location, ManifestEntry] = {}
 
     def work(file: Location, progress: Progress) -> _Indexed:
+        limits: dict[str, Any] = {"max_index_bytes": max_index_size, "progress": progress}
         if check:
-            return _check(file, places, max_bytes, progress)
-        return _make(
-            file, places, progress, force=force, span_bytes=span_bytes, max_bytes=max_bytes
-        )
+            return "index matches", len(places.check(file, **limits)), None
+        state, index = places.update(file, force=force, seek_point_bytes=seek_points, **limits)
+        return state, len(index), entry_of(index) if index_format == "tfidx" else None
 
-    def done(meter: Meter, outcome: FileOutcome[_Indexed]) -> None:
-        if outcome.error is not None:
-            meter.error(outcome.path, outcome.error)
-        indexed = outcome.value
-        states[indexed.state if indexed else "failed"] += 1
-        if indexed and indexed.entry:
-            entries[outcome.file] = indexed.entry
-        _show(meter, outcome, as_json=as_json)
+    def done(outcome: FileOutcome[_Indexed]) -> None:
+        state, _, entry = outcome.value or ("failed", None, None)
+        states[state] += 1
+        if entry is not None:
+            entries[outcome.file] = entry
+        _show(outcome, as_json=as_json, is_short=meter.has_bar)
 
-    has_objects = any(file.local_path is None for file in files)
-    at_once = jobs or (_REMOTE_JOBS if has_objects else DEFAULT_JOBS)
-    meter = for_each_file(files, at_once, work, done, ray=ray)
+    if on_cluster is None:
+        at_once = jobs or (DEFAULT_JOBS if first is None else _REMOTE_JOBS)
+        for_each_file(files, at_once, work, done, meter)
+    else:
+        job = functools.partial(on_cluster, files, on_error="skip", **given)
+        for file, found in zip(files, run_job(job, meter, ray=ray), strict=True):
+            value = None if found.error else (found.state, found.records, None)
+            done(FileOutcome(file.absolute(), found.file_bytes, None, value, found.error))
     has_manifests = _write_manifests(places, entries, is_silent=as_json)
     if meter.has_bar and not as_json:
         totals = ", ".join(f"{count:,} {state}" for state, count in states.items())
@@ -158,89 +141,18 @@ def make_indexes(
         raise typer.Exit(1)
 
 
-def _check_places(
-    places: IndexPlaces, files: Sequence[Location], *, upload: bool, writes: bool
-) -> None:
-    """Check that the indexes of files have places; make a local directory for them.
-
-    Args:
-        places: The places.
-        files: Data files.
-        upload: Whether indexes may be written beside remote objects.
-        writes: Whether indexes are written, not only read.
-
-    Raises:
-        ValueError: If they have none.
-        OSError: If the directory cannot be made.
-    """
-    first = next((file for file in files if file.local_path is None), None)
-    folder = places.folder
-    if upload and folder is not None:
-        raise ValueError("--upload cannot be used with --output-dir: choose one place")
-    if folder is not None:
-        names = Counter(file.basename for file in files)
-        name, count = max(names.items(), key=lambda item: item[1])
-        if count > 1:
-            raise ValueError(
-                f"--output-dir needs files with different names, got {count} named {name!r}"
-            )
-    elif writes and first is not None and not upload:
-        raise ValueError(
-            f"{first} is a remote object: add --upload to write its index beside it, or "
-            "--output-dir DIR"
-        )
-    target = places.index_of(first or files[0])
-    if writes and not target.has_listing:
-        raise ValueError(f"an HTTP server cannot be written: use --output-dir, got {target}")
-    if places.index_format == "text" and target.local_path is None:
-        raise ValueError("--format text needs a local directory: use --output-dir DIR")
-    if writes and folder is not None and folder.local_path is not None:
-        os.makedirs(folder, exist_ok=True)
-
-
-def _show(meter: Meter, outcome: FileOutcome[_Indexed], *, as_json: bool) -> None:
+def _show(outcome: FileOutcome[_Indexed], *, as_json: bool, is_short: bool) -> None:
     """Print the line of a file."""
-    indexed = outcome.value
+    state, records, _ = outcome.value or ("failed", None, None)
     if as_json:
-        found = {"state": indexed.state, "records": indexed.records} if indexed else None
-        meter.line(outcome.as_json(found or {"state": "failed"}))
-    elif indexed and not meter.has_bar:
-        records = counted(indexed.records, "record")
-        size = counted(outcome.file_bytes, "byte")
-        meter.line(f"{outcome.path}: {indexed.state}, {records}, {size}, {outcome.seconds:.3f} s")
+        typer.echo(outcome.as_json(given_options({"state": state, "records": records})))
+    elif records is not None and not is_short:
+        typer.echo(outcome.as_text(f"{state}, {counted(records, 'record')}"))
 
 
-def _make(
-    file: Location,
-    places: IndexPlaces,
-    progress: Progress,
-    *,
-    force: bool,
-    span_bytes: int | None,
-    max_bytes: int | None,
-) -> _Indexed:
-    if places.index_format == "text":
-        _refuse_compressed(file)
-    state, index = places.update(
-        file, force=force, seek_point_bytes=span_bytes, max_index_bytes=max_bytes, progress=progress
-    )
-    return _Indexed(state, len(index), None if places.index_format == "text" else entry_of(index))
-
-
-def _check(
-    file: Location, places: IndexPlaces, max_bytes: int | None, progress: Progress
-) -> _Indexed:
-    try:
-        index = places.load(file)
-    except FileNotFoundError:
-        raise ValueError("the index does not exist") from None
-    fresh = RecordIndex.build(file, progress=progress, max_index_bytes=max_bytes)
-    same_end = index.stream_end == fresh.stream_end
-    if not (same_end and np.array_equal(index.offsets, fresh.offsets)):
-        raise StaleIndexError(
-            "the index does not match the records of the data file", path=places.index_of(file).name
-        )
-    return _Indexed("index matches", len(index))
+def _refuse_both(option: str, other: str, *, are_given: bool) -> None:
+    if are_given:
+        raise typer.BadParameter(f"{option} cannot be used with {other}")
 
 
 def _write_manifests(
@@ -252,19 +164,10 @@ def _write_manifests(
         try:
             written = update_manifest(folder, found)
         except (OSError, StaleIndexError, ValueError) as error:
-            typer.echo(error_line(folder.name, error), err=True)
+            print_error(folder.name, error)
             is_done = False
             continue
         if not is_silent:
             records = counted(sum(entry.facts.records for entry in found.values()), "record")
             typer.echo(printable(f"{written}: {counted(len(found), 'object')}, {records}"))
     return is_done
-
-
-def _refuse_compressed(file: Location) -> None:
-    compression = detect_compression(head_of(file.open()))
-    if compression is not None:
-        raise ValueError(
-            f"a text index of a {compression} file is not possible: its readers do not decompress; "
-            "use --format tfidx"
-        )

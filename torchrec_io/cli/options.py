@@ -2,89 +2,110 @@
 
 from __future__ import annotations
 
+import copy
 import functools
+import inspect
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Annotated, Any, ParamSpec, TypeAlias
+from typing import Annotated, Any, ParamSpec
 
 import typer
+from typer import Argument, BadParameter, Option
 
-from .._storage.compression import Compression
 from .._storage.location import Location
 from .._storage.paths import expand_paths, expand_sets
 from ..errors import TorchRecIOError
-from ..tools.report import OnError
 from .interrupt import MESSAGE, STATUS, raised_at_interrupt
+from .parsers import parse_size
 from .text import printable
 
 P = ParamSpec("P")
 
 DEFAULT_JOBS = min(8, os.cpu_count() or 1)
 
-
-def jobs_option(text: str) -> Any:
-    """Return the option ``--jobs`` with a help text. Its default is :data:`DEFAULT_JOBS`."""
-    default = "number of CPUs, at most 8"
-    return typer.Option("--jobs", "-j", min=1, help=text, show_default=default)
-
-
-Paths: TypeAlias = Annotated[
-    list[str], typer.Argument(metavar="PATH", help="Files, glob patterns, directories or URLs.")
-]
-AllowMissingOption: TypeAlias = Annotated[
-    bool,
-    typer.Option(
-        "--allow-missing", help="Read the files that exist, even if shards of their set do not."
-    ),
-]
-FileJobs: TypeAlias = Annotated[int, jobs_option("Number of files processed at the same time.")]
-CompressionOption: TypeAlias = Annotated[
-    Compression | None, typer.Option("--compression", help="Compress the output files.")
-]
-IndexOption: TypeAlias = Annotated[
-    bool, typer.Option("--index/--no-index", help="Write an index FILE.tfidx beside each file.")
-]
-ForceOption: TypeAlias = Annotated[
-    bool, typer.Option("--force", help="Replace outputs that exist. By default they are refused.")
-]
-JsonOption: TypeAlias = Annotated[
-    bool, typer.Option("--json", help="Print the result as a JSON object.")
-]
-JsonLinesOption: TypeAlias = Annotated[
-    bool, typer.Option("--json", help="Print a JSON object for each file, one a line.")
-]
-OnErrorOption: TypeAlias = Annotated[
-    OnError,
-    typer.Option("--on-error", help="raise: stop at a damaged record; skip: skip and report it."),
-]
-ShardsOption: TypeAlias = Annotated[
-    int | None, typer.Option("--num-shards", min=1, help="Number of output files.")
-]
-MaxBytesOption: TypeAlias = Annotated[
-    str | None,
-    typer.Option("--max-bytes", help="Largest size of an output file: 100MB, 1GiB."),
-]
-RayOption: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        "--ray",
+# Flags, limits and names of values of the options that several commands have, by parameter.
+_SHARED: dict[str, Any] = {
+    "paths": Argument(metavar="PATH", help="Files, glob patterns, directories or URLs."),
+    "allow_missing": Option(help="Read the files that exist, even if shards of their set do not."),
+    "jobs": Option("--jobs", "-j", min=1, show_default="number of CPUs, at most 8"),
+    "compression": Option(help="Compress the output files."),
+    "num_shards": Option(min=1),
+    "max_bytes": Option(metavar="SIZE", parser=parse_size),
+    "ray": Option(
         metavar="[ADDRESS]",
         help="Do the work on a Ray cluster: its address, auto or nothing for the cluster of this "
         "machine, or local to start one here.",
     ),
-]
+    "as_json": Option("--json"),
+}
 
 
-def interruptible(command: Callable[P, None]) -> Callable[P, None]:
-    """Make Ctrl-C end a command with status 130 and no traceback."""
+def command(
+    signature: inspect.Signature | None = None,
+    calls: Callable[..., None] | None = None,
+    **own: Any,
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Make a command of a function, which has an option for each parameter.
 
-    @functools.wraps(command)
+    The help is the docstring up to its section "Options" or "Args", which has the help of options.
+
+    Args:
+        signature: Names, types and defaults of the parameters, if they are not the function's own.
+        calls: Function that the command calls with all options, if it is another one.
+        own: The arguments of the command, and options with facts that signatures do not have.
+    """
+
+    def decorate(function: Callable[..., None]) -> Callable[..., None]:
+        found = signature or inspect.signature(function, eval_str=True)
+        text, *sections = _SECTION.split(inspect.cleandoc(function.__doc__ or ""))
+        helps = dict(_ENTRY.findall("".join(sections)))
+        names = {f"``{name}``": option_name(name) for name in found.parameters}
+        made: Any = functools.wraps(function)(_interruptible(calls or function))
+        made.__doc__ = _plain(text, names)
+        made.__signature__ = found.replace(
+            parameters=[
+                each.replace(annotation=Annotated[each.annotation, option])
+                for each in found.parameters.values()
+                for option in [_option_of(each, own, _plain(helps.get(each.name, ""), names))]
+            ]
+        )
+        # Typer prefers these annotations to those of the signature.
+        made.__annotations__ = {}
+        return made  # type: ignore[no-any-return]
+
+    return decorate
+
+
+# The sections of a docstring that describe parameters, and all others; and an entry in them.
+_SECTION = re.compile(r"\n\n(?:Options|Args|Returns|Raises):\n")
+_ENTRY = re.compile(r"^    (\w+): (.*(?:\n {5,}.*)*)", re.MULTILINE)
+
+
+def _option_of(parameter: inspect.Parameter, own: Mapping[str, Any], text: str) -> Any:
+    """Return the option of a parameter. One that is False by default has no ``--no-`` form."""
+    option = copy.copy(own.get(parameter.name) or _SHARED.get(parameter.name) or Option())
+    option.help = option.help or re.sub(r"\s*\n\s*", " ", text)
+    if parameter.default is False and option.default is ...:  # it would be the first flag
+        option.param_decls = (option_name(parameter.name),)
+    return option
+
+
+def _plain(text: str, names: Mapping[str, str]) -> str:
+    """Return the text of a docstring without markup. Parameters are named as options."""
+    for name, option in names.items():
+        text = text.replace(name, option)
+    return text.replace('``"', "").replace('"``', "").replace("``", "")
+
+
+def _interruptible(function: Callable[P, None]) -> Callable[P, None]:
+    """Make Ctrl-C end a function with status 130 and no traceback."""
+
     def wrapper(*args: P.args, **kwargs: P.kwargs) -> None:
         try:
             with raised_at_interrupt():
-                command(*args, **kwargs)
+                function(*args, **kwargs)
         except KeyboardInterrupt:
             typer.echo(MESSAGE, err=True)
             raise typer.Exit(STATUS) from None
@@ -92,9 +113,38 @@ def interruptible(command: Callable[P, None]) -> Callable[P, None]:
     return wrapper
 
 
-def calls(function: Callable[..., None]) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Make a command call a function with the values of its options."""
-    return lambda command: interruptible(functools.wraps(command)(functools.partial(function)))
+def option_name(parameter: str) -> str:
+    """Return the option for a parameter of a function: ``--num-shards`` for ``num_shards``."""
+    return f"--{parameter.replace('_', '-')}"
+
+
+def cluster_function(name: str, options: dict[str, Any]) -> Callable[..., Any]:
+    """Return a function of ``tio.cluster``, which must take the options that were given.
+
+    The number of jobs is removed from them: the cluster determines it.
+    """
+    from .. import cluster  # noqa: PLC0415  # rarely needed
+
+    function: Callable[..., Any] = getattr(cluster, name)
+    options.pop("jobs", None)
+    check_options(function, options, "--ray")
+    for each in inspect.signature(function).parameters.values():
+        is_required = each.kind is each.KEYWORD_ONLY and each.default is each.empty
+        if is_required and each.name not in options:
+            raise BadParameter(f"--ray needs {option_name(each.name)}")
+    return function
+
+
+def check_options(function: Callable[..., Any], options: Iterable[str], choice: str) -> None:
+    """Refuse options that are not arguments of a function, which an option has chosen."""
+    allowed = {*inspect.signature(function).parameters}
+    if "options" in allowed:
+        from ..convert import Options  # noqa: PLC0415  # rarely needed
+
+        allowed |= {*Options.__annotations__}
+    for name in options:
+        if name not in allowed:
+            raise BadParameter(f"{option_name(name)} cannot be used with {choice}")
 
 
 @contextmanager
@@ -103,7 +153,7 @@ def usage_errors() -> Iterator[None]:
     try:
         yield
     except ValueError as error:
-        raise typer.BadParameter(printable(str(error))) from None
+        raise BadParameter(printable(str(error))) from None
 
 
 def files_of(paths: Sequence[str], *, allow_missing: bool = False) -> list[Location]:
@@ -134,88 +184,5 @@ def _expanded(expand: Callable[[], list[list[Location]]]) -> list[list[Location]
 
 
 def given_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options that were given, parsed, as keyword arguments."""
-    with usage_errors():
-        return {
-            name: _PARSERS[name](value) if name in _PARSERS else value
-            for name, value in options.items()
-            if value is not None and value != []
-        }
-
-
-_UNITS = {"": 1, "K": 1000, "M": 1000**2, "G": 1000**3, "T": 1000**4}
-_BINARY_UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
-_SIZE = re.compile(r"(\d{1,18}(?:\.\d{1,18})?)\s*(?:([KMGT]?)B?|([KMGT])iB)", re.IGNORECASE)
-
-
-def parse_size(text: str) -> int:
-    """Return the number of bytes in a text such as "100MB", "1.5G", "64 MiB" or "4096".
-
-    Raises:
-        ValueError: If the text is not a size of at least 1 byte.
-    """
-    found = _SIZE.fullmatch(text.strip())
-    if found is None:
-        raise ValueError(f"a size must look like 100MB, 1.5GB, 64MiB or 4096, got {text!r}")
-    number, unit, binary = found.groups()
-    factor = _BINARY_UNITS[binary.upper()] if binary else _UNITS[unit.upper()]
-    size = round(float(number) * factor)
-    if size < 1:
-        raise ValueError(f"a size must be at least 1 byte, got {text!r}")
-    return size
-
-
-def parse_range(option: str, text: str) -> tuple[int, int]:
-    """Return the first number and the end of a range such as "5", which is "0:5", or "10:15".
-
-    Raises:
-        ValueError: If the text is not a range of at least 1 number.
-    """
-    found = re.fullmatch(r"(?:(\d{1,18}):)?(\d{1,18})", text.strip())
-    start, stop = (int(found[1] or 0), int(found[2])) if found else (0, 0)
-    if start >= stop:
-        raise ValueError(f"{option} must be N or START:STOP with START < STOP, got {text!r}")
-    return start, stop
-
-
-def _parse_fractions(text: str) -> list[float]:
-    """Return the numbers of "0.8,0.2", "80,20", "80 20" or "80%, 20%"."""
-    parts = re.split(r"\s*,\s*|\s+", text.strip())
-    is_percent = all(part.endswith("%") for part in parts)
-    try:
-        numbers = [float(part.removesuffix("%") if is_percent else part) for part in parts]
-    except ValueError:
-        raise ValueError(
-            f"fractions must be numbers, such as 0.8,0.1,0.1 or 80,10,10, got {text!r}"
-        ) from None
-    return [number / 100 for number in numbers] if is_percent else numbers
-
-
-def _parse_image_size(text: str) -> tuple[int, int] | int:
-    found = re.fullmatch(r"(\d{1,6})(?:[xX](\d{1,6}))?", text)
-    if found is None:
-        raise ValueError(f"--resize must be WIDTHxHEIGHT or one number, got {text!r}")
-    return int(found[1]) if found[2] is None else (int(found[1]), int(found[2]))
-
-
-def _parse_pairs(texts: Iterable[str]) -> dict[str, str]:
-    pairs = {}
-    for item in ",".join(texts).split(","):
-        name, equals, value = item.rpartition("=")
-        if not equals:
-            raise ValueError(f"--types and --extensions must be NAME=VALUE,..., got {item!r}")
-        pairs[name] = value
-    return pairs
-
-
-_PARSERS: dict[str, Callable[[Any], Any]] = {
-    "columns": lambda text: text.split(","),
-    "exclude": lambda text: text.split(","),
-    "extensions": _parse_pairs,
-    "fractions": _parse_fractions,
-    "include": lambda text: text.split(","),
-    "max_bytes": parse_size,
-    "names": lambda text: text.split(","),
-    "resize": _parse_image_size,
-    "types": _parse_pairs,
-}
+    """Return the options that were given, as keyword arguments."""
+    return {name: value for name, value in options.items() if value is not None and value != []}

@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-import functools
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
+from typer import Option
 
 from .._storage.location import Location
 from ..checks import counted
-from .options import (
-    DEFAULT_JOBS,
-    AllowMissingOption,
-    Paths,
-    interruptible,
-    jobs_option,
-    sets_of,
-)
+from .options import DEFAULT_JOBS, command, sets_of
 from .progress import run_job
 from .text import printable
 
@@ -25,32 +18,24 @@ if TYPE_CHECKING:
     from ..tools.report import Watcher
 
 
-@interruptible
+@command(
+    output=Option("--output", "-o", metavar="FILE"),
+    max_records=Option(min=1),
+    all_records=Option("--all"),
+    label=Option(metavar="FEATURE"),
+)
 def write_report(
-    paths: Paths,
-    output: Annotated[
-        str | None,
-        typer.Option("--output", "-o", metavar="FILE", help="Page to write: an HTML file."),
-    ] = None,
+    paths: list[str],
+    output: str | None = None,
     *,
-    max_records: Annotated[
-        int, typer.Option("--max-records", min=1, help="Number of records whose values are read.")
-    ] = 10_000,
-    all_records: Annotated[
-        bool, typer.Option("--all", help="Read the values of all records.")
-    ] = False,
-    duplicates: Annotated[
-        bool,
-        typer.Option("--duplicates", help="Find records with the same content; reads all records."),
-    ] = False,
-    label: Annotated[
-        str | None,
-        typer.Option(metavar="FEATURE", help="Feature that is the label.  [default: by its name]"),
-    ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace FILE if it exists.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the report in JSON.")] = False,
-    allow_missing: AllowMissingOption = False,
-    jobs: Annotated[int, jobs_option("Number of threads.")] = DEFAULT_JOBS,
+    max_records: int = 10_000,
+    all_records: bool = False,
+    duplicates: bool = False,
+    label: str | None = None,
+    force: bool = False,
+    as_json: bool = False,
+    allow_missing: bool = False,
+    jobs: int = DEFAULT_JOBS,
 ) -> None:
     """Show what files hold and whether they are valid, as a page for a browser.
 
@@ -58,31 +43,33 @@ def write_report(
     order, damage, a schema and a training loop. Values are read from a sample of the records, or
     from all of them with --all. If a directory has several sets of files, each is shown by itself.
     The exit status is 0 even if files are damaged.
+
+    Options:
+        output: Page to write: an HTML file.
+        max_records: Number of records whose values are read.
+        all_records: Read the values of all records.
+        duplicates: Find records with the same content; reads all records.
+        label: Feature that is the label.  [default: by its name]
+        force: Replace FILE if it exists.
+        as_json: Print the report in JSON.
+        jobs: Number of threads.
     """
     # It loads the image decoders, which other commands do not need.
     from .._storage.outputs import refuse_existing  # noqa: PLC0415
     from ..reports.reporting import report_sets  # noqa: PLC0415
-    from ..tools.outputs import refuse_inputs  # noqa: PLC0415
 
     if output is None and not as_json:
         raise typer.BadParameter("--output FILE is missing; --json prints the report instead")
     sets = sets_of(paths, allow_missing=allow_missing)
     target = None if output is None else Location.of(output)
-    job = functools.partial(
-        report_sets,
-        sets,
-        max_records=None if all_records else max_records,
-        label=label,
-        duplicates=duplicates,
-        jobs=jobs,
-    )
+    limit = None if all_records else max_records
 
     def make(watcher: Watcher) -> Report:
-        if target is not None:
-            refuse_inputs([file for files in sets for file in files], [target])
-            if not force:
-                refuse_existing(target)
-        made = job(watcher=watcher)
+        if target is not None and not force:
+            refuse_existing(target)
+        made = report_sets(
+            sets, max_records=limit, label=label, duplicates=duplicates, jobs=jobs, watcher=watcher
+        )
         if target is not None:
             made.save(target, force=force)
         return made

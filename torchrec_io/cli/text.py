@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import codecs
+import json
 import os
-from collections.abc import Sequence
-from typing import TextIO
+from dataclasses import fields
+from typing import Any, TextIO
 
 from rich.cells import cell_len, set_cell_size
+from rich.console import Console
 
 from .._records.damage_map import DamageMap
 from .._schema.sniff import IMAGES, file_format, image_size
@@ -17,13 +19,10 @@ from ..errors import TorchRecIOError
 
 # Width of tables if the output is not a terminal.
 _TABLE_WIDTH = 160
-# Width of a terminal that does not tell its own.
-_TERMINAL_WIDTH = 80
 _MAX_CHARACTERS = 72
 _HEX_BYTES = 16
 _BAR_WIDTH = 64
-# Width of a value of bytes, and the width from which sizes are in words.
-_BYTES_WIDTH = 52
+# Width from which the sizes of values are in words.
 _WIDE = 40
 
 
@@ -42,36 +41,36 @@ def _reason(error: BaseException) -> str:
     return str(error)
 
 
-def error_members(error: BaseException) -> dict[str, str | int | None]:
-    """Return the members of a JSON object about an error: where it is, and the reason."""
-    if isinstance(error, TorchRecIOError):
-        where = {"file": error.path, "record": error.record, "offset": error.offset}
-        return {**where, "feature": error.feature, "reason": error.reason}
-    return {"reason": _reason(error)}
+def to_json(value: Any, indent: int | None = None) -> str:
+    """Return a value as JSON. Errors and dataclasses in it are objects with their members."""
+    return json.dumps(value, default=members_of, indent=indent, allow_nan=False)
 
 
-def table_width(output: TextIO) -> int:
-    """Return the width of tables: ``$COLUMNS``, or the width of the terminal if it is one."""
+def members_of(value: Any) -> dict[str, Any]:
+    """Return the members of an error or a dataclass, except for what its text does not show."""
+    if isinstance(value, TorchRecIOError):
+        where = {"file": value.path, "record": value.record, "offset": value.offset}
+        return {**where, "feature": value.feature, "reason": value.reason}
+    if isinstance(value, BaseException):
+        return {"reason": _reason(value)}
+    return {each.name: getattr(value, each.name) for each in fields(value) if each.repr}
+
+
+def console_of(output: TextIO) -> Console:
+    """Return a console for tables: as wide as ``$COLUMNS`` says, or as its terminal."""
     columns = os.environ.get("COLUMNS", "")
+    width: int | None = _TABLE_WIDTH
     if columns.isdecimal() and int(columns) > 0:
-        return int(columns)
-    if output.isatty():
-        return os.get_terminal_size(output.fileno()).columns or _TERMINAL_WIDTH
-    return _TABLE_WIDTH
+        width = int(columns)
+    elif output.isatty():
+        width = os.get_terminal_size(output.fileno()).columns or None
+    return Console(file=output, highlight=False, width=width)
 
 
-def damage_bar(damage: DamageMap, encoding: str | None) -> str:
-    """Return a bar of a file's length with its damaged parts marked.
-
-    It has block characters if the encoding has them, and otherwise ``.`` and ``#``.
-    """
-    valid, damaged = "░█"
-    try:
-        (valid + damaged).encode(encoding or "ascii")
-    except (UnicodeEncodeError, LookupError):
-        valid, damaged = ".#"
-    cells = damage.cells(_BAR_WIDTH)
-    return "[" + "".join(damaged if cell else valid for cell in cells) + "]"
+def damage_bar(damage: DamageMap) -> str:
+    """Return a bar of a file's length with its damaged parts marked."""
+    cells = "".join("█" if cell else "░" for cell in damage.cells(_BAR_WIDTH))
+    return f"[{cells}] damaged parts"
 
 
 def shorten(text: str) -> str:
@@ -79,23 +78,12 @@ def shorten(text: str) -> str:
     return text if len(text) <= _MAX_CHARACTERS else text[: _MAX_CHARACTERS - 1] + "…"
 
 
-def values_text(values: Sequence[bytes] | Sequence[float] | Sequence[int]) -> str:
-    """Return the first values of a list, shortened to the width of a column."""
-    text = ""
-    for value in values:
-        if len(text) > _MAX_CHARACTERS:
-            break
-        text += (", " if text else "") + _value_text(value)
-    return shorten(text)
-
-
-def _value_text(value: bytes | float) -> str:
-    if isinstance(value, bytes):
-        return bytes_text(value)
+def number_text(value: float) -> str:
+    """Return a number with the digits that a float32 has."""
     return f"{value:.7g}" if isinstance(value, float) else str(value)
 
 
-def bytes_text(data: bytes, width: int = _BYTES_WIDTH) -> str:
+def bytes_text(data: bytes, width: int) -> str:
     """Describe bytes: quoted text, the format and size of an image, or the first bytes in hex.
 
     Args:

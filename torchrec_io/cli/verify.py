@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import functools
-import sys
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import typer
@@ -15,28 +13,20 @@ from .._records.formats import Progress
 from .._records.verify import VerifyReport, verify_file
 from .._storage.location import Location
 from ..checks import counted
-from .options import (
-    DEFAULT_JOBS,
-    AllowMissingOption,
-    FileJobs,
-    JsonLinesOption,
-    Paths,
-    RayOption,
-    files_of,
-    interruptible,
-)
-from .progress import FileOutcome, Meter, connect_to_ray, for_each_file, run_job
-from .text import damage_bar, error_members
+from ..errors import TorchRecIOError
+from .options import DEFAULT_JOBS, cluster_function, command, files_of
+from .progress import FileOutcome, Meter, for_each_file, run_job
+from .text import damage_bar, members_of, printable
 
 
-@interruptible
+@command()
 def verify_files(
-    paths: Paths,
-    jobs: FileJobs = DEFAULT_JOBS,
+    paths: list[str],
+    jobs: int = DEFAULT_JOBS,
     *,
-    ray: RayOption = None,
-    allow_missing: AllowMissingOption = False,
-    as_json: JsonLinesOption = False,
+    ray: str | None = None,
+    allow_missing: bool = False,
+    as_json: bool = False,
 ) -> None:
     """Verify the checksums of the length and data of every record.
 
@@ -46,84 +36,74 @@ def verify_files(
     A line of --json has the members file, ok, records (intact ones), damaged, damage (the reasons),
     lost (why no record can be read from some offset on), file_bytes and seconds (null with --ray,
     where several tasks read a large file).
+
+    Options:
+        jobs: Number of files processed at the same time.
+        as_json: Print a JSON object for each file, one a line.
     """
-    totals: Counter[str] = Counter()
+    meter = Meter()
+    files = files_of(paths, allow_missing=allow_missing)
+    failed = 0
 
     def work(file: Location, progress: Progress) -> VerifyReport:
         return verify_file(file, progress=progress)
 
-    def done(meter: Meter, outcome: FileOutcome[VerifyReport]) -> None:
+    def done(outcome: FileOutcome[VerifyReport]) -> None:
+        nonlocal failed
         report = outcome.value
-        totals["files with errors"] += report is None or not report.ok
-        if outcome.error is not None:
-            meter.error(outcome.path, outcome.error)
+        failed += report is None or not report.ok
         if as_json:
-            meter.line(outcome.as_json({"ok": False} if report is None else _members(report)))
+            typer.echo(outcome.as_json({"ok": False} if report is None else _members(report)))
         elif report is not None:
-            _print_report(meter, report, outcome.seconds)
+            _print(report, outcome, is_short=meter.has_bar)
 
-    files = files_of(paths, allow_missing=allow_missing)
     if ray is None:
-        meter = for_each_file(files, jobs, work, done)
+        for_each_file(files, jobs, work, done, meter)
     else:
-        meter = Meter([])
-        for file, report in zip(files, _verify_on_ray(files, ray, meter), strict=True):
-            done(meter, FileOutcome(file.absolute(), report.file_bytes, None, report, None))
-    with_errors = totals["files with errors"]
+        job = functools.partial(cluster_function("verify", {}), files)
+        for file, report in zip(files, run_job(job, meter, ray=ray), strict=True):
+            done(FileOutcome(file.absolute(), report.file_bytes, None, report, None))
     if not as_json:
-        typer.echo(f"{counted(len(files), 'file')}, {with_errors:,} with errors; {meter.summary()}")
-    if with_errors:
+        typer.echo(f"{counted(len(files), 'file')}, {failed:,} with errors; {meter.summary()}")
+    if failed:
         raise typer.Exit(1)
 
 
-def _verify_on_ray(files: Sequence[Location], address: str, meter: Meter) -> list[VerifyReport]:
-    from ..cluster.verification import verify  # noqa: PLC0415  # rarely needed
-
-    connect_to_ray(address)
-    return run_job(functools.partial(verify, files), meter)
-
-
 def _members(report: VerifyReport) -> dict[str, Any]:
-    lost = None if report.lost is None else error_members(report.lost)
+    lost = None if report.lost is None else members_of(report.lost)
     return {
         "ok": report.ok,
         "records": report.records,
         "damaged": report.damaged,
-        "damage": [error_members(error) for error in report.damage],
+        "damage": report.damage,
         "lost": lost and {**lost, "bytes": report.lost_bytes},
     }
 
 
-def _print_report(meter: Meter, report: VerifyReport, seconds: float | None) -> None:
-    _print_damage(meter, report)
-    if not (report.ok and meter.has_bar):
-        found = f"intact, {counted(report.records, 'record')}"
-        if not report.ok:
-            intact = counted(report.records, "intact record")
-            found = f"DAMAGED, {intact}, {report.damaged:,} damaged"
-        size = counted(report.file_bytes, "byte")
-        duration = "" if seconds is None else f", {seconds:.3f} s"
-        meter.line(f"{report.path}: {found}, {size}{duration}")
+def _print(report: VerifyReport, outcome: FileOutcome[VerifyReport], *, is_short: bool) -> None:
+    for line in _damage(report):
+        typer.echo(printable(f"{report.path}: {line}"))
     if not report.ok:
-        bar = damage_bar(report.damage_map, sys.stdout.encoding)
-        meter.line(f"{report.path}: {bar} damaged parts")
+        intact = counted(report.records, "intact record")
+        typer.echo(outcome.as_text(f"DAMAGED, {intact}, {report.damaged:,} damaged"))
+        typer.echo(printable(f"{report.path}: {damage_bar(report.damage_map)}"))
+    elif not is_short:
+        typer.echo(outcome.as_text(f"intact, {counted(report.records, 'record')}"))
 
 
-def _print_damage(meter: Meter, report: VerifyReport) -> None:
+def _damage(report: VerifyReport) -> Iterator[str]:
     for error in report.damage:
-        meter.line(_place(report.path, error.record, error.offset) + error.reason)
+        yield f"{_place(error)}: {error.reason}"
     unlisted = report.damaged - len(report.damage)
     if unlisted:
-        meter.line(f"{report.path}: {counted(unlisted, 'more damaged record')}")
+        yield counted(unlisted, "more damaged record")
     if report.lost is not None:
         size = "" if report.lost_bytes is None else f" ({counted(report.lost_bytes, 'byte')})"
-        place = _place(report.path, report.lost.record, report.lost.offset)
         is_foreign = report.lost.reason in FOREIGN_REASONS
         hint = "" if is_foreign else "; 'torchrec-io repair' may find more records in it"
-        meter.line(
-            f"{place}{report.lost.reason}; the rest of the file{size} is lost to readers{hint}"
-        )
+        lost = f"the rest of the file{size} is lost to readers{hint}"
+        yield f"{_place(report.lost)}: {report.lost.reason}; {lost}"
 
 
-def _place(path: str, record: int | None, offset: int | None) -> str:
-    return f"{path}: record {record} at offset {offset}: "
+def _place(error: TorchRecIOError) -> str:
+    return f"record {error.record} at offset {error.offset}"

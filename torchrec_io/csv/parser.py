@@ -13,7 +13,7 @@ from .._records.record_block import RecordBlock
 from .._tensors.batch import Batch
 from .._tensors.block_parser import BlockParser
 from .._tensors.building import in_arena
-from .._tensors.columns import Columns
+from .._tensors.columns import Columns, Form
 from .._tensors.ragged import BytesArray
 
 if TYPE_CHECKING:
@@ -49,4 +49,4 @@ class CsvParser(BlockParser):
             name: BytesArray.from_list(each) if isinstance(each, list) else torch.from_numpy(each)
             for name, each in columns.items()
         }
-        return Batch(in_arena(Columns.of_values(values, tuple(columns)))), failures
+        return Batch(in_arena(Columns.of_values(values, Form(tuple(columns))))), failures

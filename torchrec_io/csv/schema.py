@@ -231,8 +231,8 @@ class Schema:
         values, misfits = parse(texts, spec.dtype)
         if default is not None:
             values[absent] = default
-        limits = Limits.of(spec.valid_range, spec.dtype)
-        if limits is not None:
+        if spec.valid_range is not None:
+            limits = Limits.of(spec.valid_range, spec.dtype)
             numbers = values.view(np.uint8) if spec.dtype == "bool" else values
             for row in limits.outside(numbers).tolist():
                 misfits.setdefault(row, limits.reason(numbers[row]))

@@ -20,7 +20,7 @@ from .._parsing.layout import (
 )
 from .._tensors.arena import allocate_for
 from .._tensors.batch import Batch
-from .._tensors.columns import Columns
+from .._tensors.columns import Columns, Form
 from .._tensors.gather import spans_of
 from .._tensors.row_copy import RowCopy, TakenRows
 
@@ -43,7 +43,7 @@ class StepRows(NamedTuple):
 
 def count_steps(batch: Batch, names: Collection[str]) -> dict[str, Ints]:
     """Return the number of steps of each row in some columns; int64 ``[B]``, by name."""
-    columns, padded = batch.columns.layout, batch.columns.padded
+    columns, padded = batch.columns.layout, batch.columns.form.padded
     arena = batch.arena.numpy()
     counts = {
         name: _steps_in(arena, column)
@@ -80,21 +80,22 @@ def gather(batch: Batch, names: Iterable[str], rows: Ints, steps: Mapping[str, S
         rows: Row of each sample in ``batch``.
         steps: Steps of each sample, by the name of the column.
     """
-    old_columns, _, old_padded, paths = batch.columns.form
+    old = batch.columns
     arena = batch.arena.numpy()
     copy = RowCopy([arena])
     whole = copy.select(spans_of(rows))
-    for column in _separated(old_columns, steps):
+    for column in _separated(old.layout, steps):
         name = names_of(column)[0]
         if name in steps:
             _add_steps(copy, arena, column, steps[name])
         elif name.partition("\0")[0] not in steps:  # steps have no padding
             copy.add([column], whole)
     columns = copy.plan()
-    padded = {name: how for name, how in old_padded.items() if name not in steps}
+    padded = {name: how for name, how in old.form.padded.items() if name not in steps}
+    form = Form(tuple(names), padded, old.form.paths)
     tensor = allocate_for(copy.size, columns, len(rows), padded)
     copy.write(tensor.numpy())
-    return Batch(Columns(tensor, columns, tuple(names), padded, paths), has_views=False)
+    return Batch(Columns(tensor, columns, form), has_views=False)
 
 
 def _separated(columns: Iterable[Column], steps: Mapping[str, StepRows]) -> Iterator[Column]:

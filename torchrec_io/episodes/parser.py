@@ -14,6 +14,7 @@ from .._parsing.record_random import RecordRandom
 from .._parsing.valid_records import parse_valid
 from .._records.record_block import RecordBlock
 from .._schema.schema import Schema
+from .._schema.stored_specs import SequenceFeature
 from .._tensors.batch import Batch
 from .._tensors.block_parser import BlockParser, ExampleBlockParser
 from .._tensors.parse import parse_all
@@ -61,17 +62,21 @@ class StepParser(BlockParser):
         self._group = group
         self.numbers = numbers
         self._counter = counter or StepCounter.of(schema, group)
-        names = step_features(schema, group).keys()
+        specs = step_features(schema, group)
         # Features whose steps the parser decodes one by one.
-        self._picked = names & ExampleParser.of(schema).selectable
-        self._whole = names - self._picked
+        self._picked = {
+            name
+            for name, spec in specs.items()
+            if isinstance(spec, SequenceFeature) and not spec.partitions
+        }
+        self._whole = specs.keys() - self._picked
 
     def of_whole_records(self) -> BlockParser:
         return ExampleBlockParser(self.schema)
 
     def of_features(self, names: Sequence[str]) -> StepParser:
         # The group needs a feature with steps.
-        needed = [*names, self._counter.features[0].name]
+        needed = [*names, self._counter.names[0]]
         return StepParser(self.schema.narrow(needed), self._group, self.numbers, self._counter)
 
     def for_mixture(self, parsers: Sequence[StepParser]) -> StepParser:

@@ -17,7 +17,7 @@ from ..errors import SchemaError
 from .order import StepOrder
 from .parser import StepParser
 from .reader import StepNumbers
-from .step_counts import UNKNOWN, StepCounter
+from .step_counts import StepCounter
 
 logger: logging.Logger = logging.getLogger("torchrec_io")
 
@@ -30,7 +30,7 @@ def step_pipeline(pipeline: IndexedPipeline, group: str, window: int | None) -> 
     if window is not None:
         window = check_integer("window", window, 1)
     counter = StepCounter.of(_checked(pipeline.schema), group)
-    counts = find_lengths(pipeline.records, counter, UNKNOWN)
+    counts = find_lengths(pipeline.records, counter.measure)
     numbers = StepNumbers(counts, window)
     short = int(np.count_nonzero(numbers.starts[1:] == numbers.starts[:-1]))
     if short:

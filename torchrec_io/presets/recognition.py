@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -19,8 +20,9 @@ from .._storage.remote.options import StorageOptions
 from ..errors import DecodeError, SchemaError
 from ..ranking.infer import infer_lists
 from ..ranking.schema import Schema as ListSchema
-from .evidence import Evidence
-from .layouts import suggest_layouts
+from . import datasets
+from .evidence import count_of, fits
+from .layouts import expand_names, layouts
 from .ranking import NUMBERED, ranking_elwc
 
 AnySchema: TypeAlias = Schema | ListSchema
@@ -90,7 +92,7 @@ def recognize(
         schema = infer_any(files, max_records)
     except (SchemaError, DecodeError):
         return None
-    return recognize_schema(schema, files)
+    return recognize_schema(schema)
 
 
 def infer_any(
@@ -113,22 +115,39 @@ def infer_any(
     return Schema.infer(files, max_records, on_error=on_error)
 
 
-def recognize_schema(schema: AnySchema, files: list[Location]) -> Preset | None:
-    """Return the preset that fits an inferred schema, or None.
-
-    Args:
-        schema: Schema of :func:`infer_any`.
-        files: Files that the schema was inferred from.
-    """
+def recognize_schema(schema: AnySchema) -> Preset | None:
+    """Return the preset that fits the schema of :func:`infer_any`, or None."""
     if isinstance(schema, ListSchema):
         return _compare(_ranking_preset(schema), schema)
-    evidence = Evidence(schema.findings or {}, schema.is_sequence, tuple(files))
-    for layout in suggest_layouts(evidence):
-        if set(layout.marks) <= set(evidence.findings) and evidence.fits(layout.schema):
-            why = f"the records have {_list_names(layout.marks)}"
-            why += f", and {layout.also}" if layout.also else ""
-            return _compare(Preset(layout.name, layout.arguments, layout.schema, why), schema)
+    findings = schema.findings or {}
+    for name, table in layouts().items():
+        counted = table.get("counts", {})
+        counts = {argument: count_of(findings, each) for argument, each in counted.items()}
+        if set(table.get("not", ())) & set(findings) or 0 in counts.values():
+            continue
+        for tried in table.get("tries", [{}]):
+            preset = _try(name, table, {**counts, **tried}, schema)
+            if preset is not None:
+                return _compare(preset, schema)
     return None
+
+
+def _try(
+    name: str, table: Mapping[str, Any], tried: dict[str, Any], inferred: Schema
+) -> Preset | None:
+    """Return a preset with the arguments to try, if the records have its marks and it fits."""
+    found = set(inferred.findings or {})
+    only = tried.pop("only", None)
+    marks = [*table.get("marks", ()), *tried.pop("marks", ()), *(only or ())]
+    function = getattr(datasets, name)
+    schema = function(**tried)
+    names = tuple(expand_names(marks)) or tuple(schema)
+    if not set(names) <= found or (only and set(names) != found) or not fits(schema, inferred):
+        return None
+    usual = inspect.signature(function).parameters
+    given = [f"{each}={value!r}" for each, value in tried.items() if value != usual[each].default]
+    arguments = ", ".join(given).replace("'", '"')
+    return Preset(name, arguments, schema, f"the records have {_list_names(names)}")
 
 
 def _compare(preset: Preset, schema: AnySchema) -> Preset:

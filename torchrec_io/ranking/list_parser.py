@@ -18,7 +18,7 @@ from .._records.record_block import RecordBlock
 from .._tensors.arena import allocate_for
 from .._tensors.batch import Batch
 from .._tensors.block_parser import BlockParser
-from .._tensors.columns import Columns
+from .._tensors.columns import Columns, Form
 from .._tensors.parse import image_threads
 from ..checks import counted
 from .list_block import ListBlock, split_lists
@@ -91,7 +91,7 @@ class ExampleListParser(BlockParser):
             return failures
         view_of(arena, splits)[...] = lists.offsets
         names, paths = tuple(self.schema), dict(self.schema.paths)
-        return Batch(Columns(tensor, columns, names, padded, paths))
+        return Batch(Columns(tensor, columns, Form(names, padded, paths)))
 
 
 def _locate(parser: ExampleParser, block: RecordBlock, random: RecordRandom) -> LocatedBlock:

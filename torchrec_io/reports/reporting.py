@@ -244,10 +244,7 @@ def _infer(files: RecordFiles, kind: RecordKind | None, max_records: MaxRecords)
         )
     except TorchRecIOError as error:
         return _Inferred(None, None, str(error))
-    try:
-        return _Inferred(schema, recognize_schema(schema, locations))
-    except TorchRecIOError:  # the start of a file is damaged
-        return _Inferred(schema)
+    return _Inferred(schema, recognize_schema(schema))
 
 
 class _Code(NamedTuple):

@@ -25,7 +25,6 @@ def put(s3: S3Server, path: Path, folder: str) -> str:
     [
         (published.write_waymo, "waymo_motion"),
         (published.write_ranking, "ranking_elwc"),
-        (published.write_meshes, "mesh_graph_nets"),  # by the metadata beside the data
     ],
 )
 def test_presets(s3: S3Server, tmp_path: Path, write: Callable[[Path], Path], name: str) -> None:

@@ -289,7 +289,7 @@ def test_places_that_cannot_be(folder: Folder, index: Callable[..., str]) -> Non
     for arguments, message in {
         (): "is a remote object: add --upload to write its index beside it, or --output-dir DIR",
         ("--upload", "--output-dir", "x"): "--upload cannot be used with --output-dir",
-        ("--upload", "--format", "text"): "--format text needs a local directory",
+        ("--upload", "--format", "text"): "a text index needs a local directory",
         ("--output-dir", "http://127.0.0.1/x"): "an HTTP server cannot be written",
     }.items():
         output = " ".join(index(folder.url, *arguments, status=2).replace("│", " ").split())

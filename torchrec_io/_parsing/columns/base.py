@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from ... import _core
 from ..._records.record_block import RecordBlock, RecordList
 from ..._schema.dtypes import numeric_bytes
 from ..._schema.stored_keys import StoredKey
 from ..._schema.valid_range import Limits
-from ..arrays import Arena, Ints
+from ..arrays import Arena, Ints, view_of
 from ..failures import NO_FAILURES, Failures, RecordFailure
 from ..layout import ArenaLayout, Column, Numbers, Padding, Values
-from ..record_random import DEFAULT_RANDOM, RecordRandom
+from ..record_random import RecordRandom
 from ..threads import default_threads
 
 # No arena is larger, so the offsets of columns beyond do not matter.
@@ -29,9 +27,8 @@ class ColumnBuilder:
     """Builds the column of one feature for every block of records.
 
     :meth:`native_specs` lists what the native parser reads. Once the values of a block are located,
-    :meth:`lay_out` reserves the memory of the column. After the native parser has filled it,
-    :meth:`finish` does the rest. Builders keep nothing of a block in themselves: several blocks
-    are parsed at the same time.
+    :meth:`lay_out` reserves the memory of the column. Builders keep nothing of a block in
+    themselves: several blocks are parsed at the same time.
 
     Args:
         name: Flat name of the feature.
@@ -43,16 +40,15 @@ class ColumnBuilder:
         first_spec: Position of the first of these among the native specs of all builders.
         dense: Dtype and shape of a record's value, for columns that the native parser fills alone
             and whose size does not depend on the records. They are laid out together, before the
-            values are located; their builders need no :meth:`lay_out`.
-        needs_finish: Whether :meth:`finish` does something.
+            values are located.
+        has_layout: Whether :meth:`lay_out` does something; False for most dense columns.
         padding: Padding of the column; None if it is not padded.
         limits: Limits of valid values; None if they are not checked.
-        takes_selection: Whether the builder can decode only the selected elements of records.
     """
 
     dense: tuple[str, tuple[int, ...]] | None = None
     padding: Padding | None = None
-    takes_selection = False
+    has_layout = True
 
     def __init__(self, name: str, feature: Any, *, in_lists: bool = False) -> None:
         self.name = name
@@ -60,32 +56,64 @@ class ColumnBuilder:
         self.in_lists = in_lists
         self.specs = self.native_specs()
         self.first_spec = 0
-        self.needs_finish = type(self).finish is not ColumnBuilder.finish
-        self.limits = Limits.of(feature.valid_range, feature.column_dtype)
+        self.limits: Limits | None = None
+        if feature.valid_range is not None:
+            self.limits = Limits.of(feature.valid_range, feature.column_dtype)
 
     def native_specs(self) -> list[_core.FeatureSpec]:
         """Return the specs for the native parser; the first one reads the values."""
         values, *others = self.feature.stored_keys(self.name)
-        return [self.value_spec(values), *map(self._on_request, others)]
+        return [self.value_spec(values), *map(self.native_spec, others)]
 
     def value_spec(self, stored: StoredKey) -> _core.FeatureSpec:
         """Return the native spec of the stored values; by default Python asks for them."""
-        return self._on_request(stored)
+        return self.native_spec(stored)
 
-    def _on_request(self, stored: StoredKey) -> _core.FeatureSpec:
-        return native_spec(
-            stored.key, stored.dtype, _core.ColumnType.on_request, in_lists=self.in_lists
+    def native_spec(
+        self,
+        stored: StoredKey,
+        column_type: _core.ColumnType = _core.ColumnType.on_request,
+        dtype: str | None = None,
+        *,
+        count: int = 0,
+        default: tuple[Any, ...] | None = None,
+        bitcast: bool = False,
+    ) -> _core.FeatureSpec:
+        """Return a spec for the native parser.
+
+        Args:
+            stored: The stored feature.
+            column_type: Type of the column; by default Python asks for the values.
+            dtype: Dtype of the column; by default the stored one.
+            count: Number of values, for types with a fixed number.
+            default: Values of records without the feature, or the padding value.
+            bitcast: Whether values are uint64 that are stored by their bits as int64.
+        """
+        dtype = dtype or stored.dtype
+        data, sizes = b"", []
+        if default is not None:
+            is_text = dtype == "string"
+            data = b"".join(default) if is_text else numeric_bytes(default, dtype)
+            sizes = [len(value) for value in default] if is_text else []
+        return _core.FeatureSpec(
+            stored.key.encode(),
+            _core.Dtype["int64" if bitcast else dtype],
+            column_type,
+            count=count,
+            in_lists=self.in_lists,
+            is_optional=not stored.is_required,
+            int32_splits=stored.splits_dtype == "int32",
+            default_data=data,
+            default_sizes=sizes,
         )
 
     def lay_out(self, block: LocatedBlock) -> list[Column]:
         """Reserve memory in ``block.layout`` and return the columns in it.
 
-        Calls ``block.fail`` for records that cannot be parsed. The columns are not used then.
+        Calls ``block.fail`` for records that cannot be parsed. The columns are not used then. What
+        is left to do once the native parser has filled the arena is added to ``block.finishers``.
         """
         raise NotImplementedError
-
-    def finish(self, block: LocatedBlock, arena: Arena) -> None:
-        """Complete the column after the native parser has filled the arena."""
 
 
 class ElementSelection(NamedTuple):
@@ -146,7 +174,8 @@ class LocatedBlock:
         layout: Layout of the arena, in which builders reserve memory.
         columns: Columns in the arena.
         targets: Offsets in the arena that the native core writes to.
-        writes: Values to write to arrays of the arena once it is allocated.
+        finishers: Functions of the block and its arena that complete columns, once the native
+            parser has filled the arena. They must not hold the block.
     """
 
     located: _core.LocatedBatch
@@ -164,8 +193,8 @@ class LocatedBlock:
         failure_of: Callable[
             [RecordBlock | RecordList, int, int | None, int | None, str], RecordFailure
         ],
-        random: RecordRandom = DEFAULT_RANDOM,
-        threads: int | None = None,
+        random: RecordRandom,
+        threads: int | None,
     ) -> None:
         self.block = block
         self.records = block.native()
@@ -176,11 +205,10 @@ class LocatedBlock:
         self.layout = ArenaLayout(dense.size)
         self.columns = dense.columns
         self.targets = dense.targets
-        self.writes: list[tuple[Numbers, Ints]] = []
+        self.finishers: list[Callable[[LocatedBlock, Arena], None]] = []
         self._random = random
         self._threads = threads
         self._failure_of = failure_of
-        self._saved: dict[int, Any] = {}
 
     def __len__(self) -> int:
         return len(self.block)
@@ -200,43 +228,14 @@ class LocatedBlock:
 
     # ---- for column builders; ``spec`` is the position of a native spec ----
 
-    def counts(self, spec: int) -> tuple[Ints, Ints]:
-        """Return the offsets of each unit's values, and the offsets of each record's units.
+    def integers(self, spec: int) -> tuple[Ints, Ints, Ints]:
+        """Return stored integers, the offsets of each unit's, and those of each record's units.
 
         A unit is a record, or a step of a feature list.
         """
-        units = self.located.units(spec)
-        return units.values, units.records
-
-    def integers(self, spec: int) -> tuple[Ints, Ints, Ints]:
-        """Return stored integers, and their offsets as for :meth:`counts`."""
         ints = self.located.ints(spec)
         self.add_failures(ints.failures)
         return ints.values, ints.units.values, ints.units.records
-
-    def tensors(self, spec: int, tensor_type: _core.TensorType) -> _core.TensorBatch:
-        """Return the serialized tensors of a native spec."""
-        tensors = self.located.tensors(spec, tensor_type)
-        self.add_failures(tensors.failures)
-        return tensors
-
-    def fill_tensors(
-        self, tensors: _core.TensorBatch, targets: Sequence[tuple[int, int]], arena: Arena
-    ) -> None:
-        """Write tensors into the arena, and add the failures of their records.
-
-        Args:
-            tensors: Serialized tensors of a native spec.
-            targets: Offset of the offsets (0 for numbers) and of the data of each tensor.
-            arena: Arena of the block.
-        """
-        offsets, data = np.array(targets, np.uint64).reshape(-1, 2).T.copy()
-        self.add_failures(tensors.fill(offsets, data, arena))
-
-    def spans(self, spec: int) -> tuple[Ints, Ints, Ints, Ints]:
-        """Return the offset of each bytes value in its record, its size, and :meth:`counts`."""
-        spans = self.located.spans(spec)
-        return spans.offsets, spans.sizes, spans.units.values, spans.units.records
 
     def random_key(self, record: int, feature: str) -> bytes:
         """Return the key of the random numbers of a record's feature; 16 bytes."""
@@ -257,65 +256,19 @@ class LocatedBlock:
 
     def write_later(self, numbers: Numbers, values: Ints) -> None:
         """Write values to an array of the arena once it is allocated."""
-        self.writes.append((numbers, values))
+
+        def write(_: LocatedBlock, arena: Arena) -> None:
+            view_of(arena, numbers)[...] = values
+
+        self.finishers.append(write)
 
     def reserve_splits(self, levels: Sequence[Ints], dtype: str) -> tuple[Numbers, ...]:
         """Reserve memory for row splits, and write them once the arena is allocated."""
-        splits = self.layout.reserve_splits([len(level) - 1 for level in levels], dtype)
-        self.writes += zip(splits, levels, strict=True)
+        splits = tuple(self.layout.reserve_numbers(dtype, level.shape) for level in levels)
+        for numbers, level in zip(splits, levels, strict=True):
+            self.write_later(numbers, level)
         return splits
-
-    def save(self, builder: ColumnBuilder, value: Any) -> None:
-        """Save a value that a builder needs when it finishes its column."""
-        self._saved[builder.first_spec] = value
-
-    def saved(self, builder: ColumnBuilder) -> Any:
-        """Return the saved value of a builder, or None."""
-        return self._saved.get(builder.first_spec)
 
     def fail(self, record: int, spec: int, reason: str) -> None:
         """Add a failure of a record."""
         self.failures.append(self._failure_of(self.block, record, spec, None, reason))
-
-
-def native_spec(
-    key: str,
-    dtype: str,
-    column_type: _core.ColumnType,
-    *,
-    count: int = 0,
-    in_lists: bool = False,
-    optional: bool = False,
-    narrow_splits: bool = False,
-    default: tuple[Any, ...] | None = None,
-    bitcast: bool = False,
-) -> _core.FeatureSpec:
-    """Return a spec for the native parser.
-
-    Args:
-        key: Name of the stored feature.
-        dtype: Dtype of the column.
-        column_type: Type of the column.
-        count: Number of values, for types with a fixed number.
-        in_lists: Whether the stored feature is a feature list.
-        optional: Whether a record may lack the feature.
-        narrow_splits: Whether row splits are int32.
-        default: Values of records without the feature, or the padding value.
-        bitcast: Whether values are uint64 that are stored by their bits as int64.
-    """
-    data, sizes = b"", []
-    if default is not None:
-        is_text = dtype == "string"
-        data = b"".join(default) if is_text else numeric_bytes(default, dtype)
-        sizes = [len(value) for value in default] if is_text else []
-    return _core.FeatureSpec(
-        key.encode(),
-        _core.Dtype["int64" if bitcast else dtype],
-        column_type,
-        count=count,
-        in_lists=in_lists,
-        is_optional=optional,
-        int32_splits=narrow_splits,
-        default_data=data,
-        default_sizes=sizes,
-    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import pkgutil
 from typing import Any
 
 import numpy as np
@@ -15,9 +16,9 @@ from ..._schema.stored_specs import SequenceFeature
 from ...checks import counted
 from ..arrays import Arena, Ints, flat_view_of, view_of
 from ..layout import Column, ListColumn, Numbers, RaggedColumn
-from .base import ColumnBuilder, LocatedBlock, native_spec
-from .elements import Elements, decoder_of
-from .partitions import RowDivision, Units, partition_units
+from .base import ColumnBuilder, LocatedBlock
+from .elements import ElementDecoder, Elements
+from .partitions import RowDivision, divide_rows
 
 
 class DecodedBuilder(ColumnBuilder):
@@ -33,13 +34,13 @@ class DecodedBuilder(ColumnBuilder):
     def __init__(self, name: str, feature: Any, *, in_lists: bool = False) -> None:
         super().__init__(name, feature, in_lists=in_lists)
         self.sequence = feature if isinstance(feature, SequenceFeature) else None
-        self.decoder = decoder_of(name, feature if self.sequence is None else feature.element)
-        self.takes_selection = self.sequence is not None and not self.sequence.partitions
+        element = feature if self.sequence is None else self.sequence.element
+        self.decoder: ElementDecoder = pkgutil.resolve_name(element.element_decoder)(name, element)
 
     def value_spec(self, stored: StoredKey) -> _core.FeatureSpec:
         if stored.kind != "dense":
             return super().value_spec(stored)
-        return native_spec(stored.key, "string", _core.ColumnType.span)
+        return self.native_spec(stored, _core.ColumnType.span)
 
     def lay_out(self, block: LocatedBlock) -> list[Column]:
         elements, rows = self.find_elements(block)
@@ -51,17 +52,19 @@ class DecodedBuilder(ColumnBuilder):
             length = () if self.sequence is None else (self.sequence.length or 0,)
             dense = (len(block), *length, *shape)
             column = block.layout.reserve_dense((self.name,), dtype, dense)
-            block.save(self, (elements, Numbers(dtype, stored, column.at)))
+            self._decode_later(block, elements, Numbers(dtype, stored, column.at))
             return [column]
         splits = block.reserve_splits(rows.splits, self.feature.row_splits_dtype)
         values = block.layout.reserve_numbers(dtype, _divided(stored, rows))
-        block.save(self, (elements, values._replace(shape=stored)))
+        self._decode_later(block, elements, values._replace(shape=stored))
         return [RaggedColumn(self.name, splits, values)]
 
-    def finish(self, block: LocatedBlock, arena: Arena) -> None:
-        elements, numbers = block.saved(self)
-        if len(elements.sizes):  # NumPy may refuse the shape of no elements
+    def _decode_later(self, block: LocatedBlock, elements: Elements, numbers: Numbers) -> None:
+        def decode(block: LocatedBlock, arena: Arena) -> None:
             self.decoder.fill(block, self.first_spec, elements, view_of(arena, numbers))
+
+        if len(elements.sizes):  # NumPy may refuse the shape of no elements
+            block.finishers.append(decode)
 
     def find_elements(self, block: LocatedBlock) -> tuple[Elements, RowDivision | None]:
         """Return the values to decode, and their rows; not valid if the block has failures then.
@@ -79,22 +82,15 @@ class DecodedBuilder(ColumnBuilder):
                 found = counted(int(counts[record]), "element")
                 block.fail(record, spec, f"it has {found}, the schema wants {sequence.length}")
         if sequence.partitions:
-            rows = partition_units(
-                block,
-                spec,
-                sequence.partitions,
-                Units(elements.starts, np.arange(len(block) + 1)),
-                sequence.row_splits_dtype,
-                # The keys of partitions follow those of the elements.
-                first_key=spec + len(sequence.element.stored_keys(self.name)),
-            )
-            return elements, rows
+            # The keys of partitions follow those of the elements.
+            first_key = len(sequence.element.stored_keys(self.name))
+            return elements, divide_rows(block, self, first_key)
         selection = block.selection
         if selection is not None and self.name in selection.names:
             elements = elements.selected(block, spec, selection)
         elif sequence.length is not None:
             return elements, None
-        return elements, RowDivision([elements.starts], (), [])
+        return elements, RowDivision([elements.starts])
 
 
 class DecodedListBuilder(DecodedBuilder):
@@ -115,21 +111,26 @@ class DecodedListBuilder(DecodedBuilder):
         if block.failures:
             return []
         arrays = [block.layout.reserve_numbers(self.decoder.dtype, shape) for shape in shapes]
-        block.save(self, (elements, decoded, arrays))
+
+        def store(block: LocatedBlock, arena: Arena) -> None:
+            self._store(block, elements, decoded, [flat_view_of(arena, each) for each in arrays])
+
+        block.finishers.append(store)
         if rows is None:
             return [ListColumn(self.name, tuple(arrays))]
         divided = [self._divide(block, rows, *each) for each in enumerate(arrays)]
         return [ListColumn(self.name, tuple(divided))]
 
-    def finish(self, block: LocatedBlock, arena: Arena) -> None:
-        elements, decoded, arrays = block.saved(self)
-        flat = [flat_view_of(arena, array) for array in arrays]
+    def _store(
+        self, block: LocatedBlock, elements: Elements, decoded: list[Any], out: list[Any]
+    ) -> None:
+        """Write decoded elements to the arrays of their records."""
 
         def store(number: int) -> None:
             record = int(elements.records[number])
             step = math.prod(decoded[number].shape)
             at = (number - int(elements.starts[record])) * step
-            self.decoder.store(decoded[number], flat[record][at : at + step])
+            self.decoder.store(decoded[number], out[record][at : at + step])
 
         elements.each(block, self.first_spec, store, self.decoder.threads(block))
 

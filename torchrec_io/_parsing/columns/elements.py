@@ -5,7 +5,6 @@ A feature spec names an :class:`ElementDecoder`: of images, arrays, or kinds of 
 
 from __future__ import annotations
 
-import pkgutil
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
@@ -13,7 +12,6 @@ import numpy as np
 import numpy.typing as npt
 
 from ..._images.bad_value import BadValueError
-from ..._schema.feature import Feature
 from ...checks import counted
 from ...timing.steps import decoding
 from ..arrays import Ints
@@ -52,7 +50,8 @@ class Elements(NamedTuple):
         The elements of a feature list are the values of its steps. Records fail if a step does not
         have exactly one.
         """
-        offsets, sizes, starts, rows = block.spans(spec)
+        spans = block.located.spans(spec)
+        starts, rows = spans.units.values, spans.units.records
         stored = starts[rows]
         counts = np.diff(starts)
         for step in np.flatnonzero(counts != 1).tolist() if in_lists else []:
@@ -61,7 +60,8 @@ class Elements(NamedTuple):
             reason = f"step {step - rows[record]} holds {found}, the schema wants 1"
             block.fail(record, spec, reason)
         records = np.repeat(np.arange(len(block)), np.diff(stored))
-        return cls(records, offsets, sizes, stored, np.arange(len(offsets)), stored)
+        numbers = np.arange(len(spans.offsets))
+        return cls(records, spans.offsets, spans.sizes, stored, numbers, stored)
 
     def selected(self, block: LocatedBlock, spec: int, selection: ElementSelection) -> Elements:
         """Return the selected elements; fail records that do not have them."""
@@ -232,9 +232,3 @@ class ElementDecoder:
             self.decode_into(values[position], block, records[position], out[position, ...])
 
         elements.each(block, spec, work, self.threads(block))
-
-
-def decoder_of(name: str, feature: Feature) -> ElementDecoder:
-    """Return the decoder of a feature's values, importing its module if necessary."""
-    decoder: ElementDecoder = pkgutil.resolve_name(feature.element_decoder)(name, feature)
-    return decoder

@@ -61,10 +61,6 @@ class ImageDecoder(ElementDecoder):
     def store(self, decoded: _ImageValue, out: Pixels) -> None:
         store_image(decoded.image, self.feature, out.reshape(decoded.shape), self.tables)
 
-    def decode_into(self, value: memoryview, block: LocatedBlock, record: int, out: Pixels) -> None:
-        image = decode_image(value, self.feature, self._key(block, record))
-        store_image(image, self.feature, out, self.tables)
-
     def fill(self, block: LocatedBlock, spec: int, elements: Elements, out: Pixels) -> None:
         """Decode elements into ``[n, *shape]``, natively several in each call."""
         left: Sequence[int] = range(len(elements.sizes))
@@ -139,8 +135,8 @@ class ImageDecoder(ElementDecoder):
             first = self._first_of_group(block)
             if first is None:
                 return CropKey(key)
-            offsets, sizes, _, _ = block.spans(first.first_spec)
-            at, size = offsets[record], sizes[record]
+            spans = block.located.spans(first.first_spec)
+            at, size = spans.offsets[record], spans.sizes[record]
             value = block.block.view(record)[at : at + size]
             try:
                 return CropKey(key, read_size(value, first.feature))
@@ -197,17 +193,18 @@ class _PaddedImageBuilder(DecodedBuilder):
         block.write_later(Numbers("int64", lengths.shape, lengths.at), sides)
         shape = (len(images), *self.feature.shape_of(height, width))
         column = block.layout.reserve_dense((self.name,), self.decoder.dtype, shape)
-        block.save(self, (elements, images, Numbers(column.dtype, column.shape, column.at)))
+
+        def store(block: LocatedBlock, arena: Arena) -> None:
+            values = view_of(arena, Numbers(column.dtype, column.shape, column.at))
+
+            def store_one(record: int) -> None:
+                image = images[record].image
+                store_image(image, self.feature, values[record], self.decoder.tables)
+
+            elements.each(block, self.first_spec, store_one, block.threads)
+
+        block.finishers.append(store)
         return [lengths, column]
-
-    def finish(self, block: LocatedBlock, arena: Arena) -> None:
-        elements, images, column = block.saved(self)
-        values = view_of(arena, column)
-
-        def store(record: int) -> None:
-            store_image(images[record].image, self.feature, values[record], self.decoder.tables)
-
-        elements.each(block, self.first_spec, store, block.threads)
 
 
 def build_image(name: str, feature: ImageFeature, *, in_lists: bool = False) -> ColumnBuilder:

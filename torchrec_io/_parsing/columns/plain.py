@@ -13,17 +13,15 @@ from ..._schema.stored_keys import StoredKey
 from ...checks import counted
 from ..arrays import Arena, Ints, offsets_of, view_of
 from ..layout import (
-    BytesColumn,
     Column,
-    DenseColumns,
     Numbers,
     Padding,
     RaggedColumn,
     SparseColumn,
-    Texts,
+    Values,
 )
-from .base import ColumnBuilder, LocatedBlock, native_spec
-from .partitions import Units, partition_units
+from .base import ColumnBuilder, LocatedBlock
+from .partitions import divide_rows
 
 
 class FixedBuilder(ColumnBuilder):
@@ -33,25 +31,26 @@ class FixedBuilder(ColumnBuilder):
 
     def __init__(self, name: str, feature: FixedLenFeature, *, in_lists: bool = False) -> None:
         super().__init__(name, feature, in_lists=in_lists)
-        if feature.dtype != "string":
+        self.has_layout = feature.dtype == "string"
+        if not self.has_layout:
             self.dense = feature.dtype, feature.shape
 
     def value_spec(self, stored: StoredKey) -> _core.FeatureSpec:
-        return native_spec(
-            stored.key,
-            self.feature.dtype,
+        return self.native_spec(
+            stored,
             _core.ColumnType.fixed,
+            self.feature.dtype,
             count=self.feature.count,
-            optional=not stored.is_required,
             default=self.feature.default_value,
             bitcast=self.feature.bitcast,
         )
 
     def lay_out(self, block: LocatedBlock) -> list[Column]:  # of bytes; others are `dense`
         shape = (len(block), *self.feature.shape)
-        texts = block.layout.reserve_texts(shape, block.located.size(self.first_spec).bytes)
+        size = block.located.size(self.first_spec).bytes
+        column, texts = block.layout.reserve_column(self.name, "string", shape, size)
         block.set_target(self.first_spec, texts)
-        return [BytesColumn(self.name, texts)]
+        return [column]
 
 
 class PaddedBuilder(ColumnBuilder):
@@ -69,13 +68,11 @@ class PaddedBuilder(ColumnBuilder):
         return self.feature.default_value or (b"" if self.feature.dtype == "string" else 0,)
 
     def value_spec(self, stored: StoredKey) -> _core.FeatureSpec:
-        return native_spec(
-            stored.key,
-            self.feature.dtype,
+        return self.native_spec(
+            stored,
             _core.ColumnType.padded,
+            self.feature.dtype,
             count=self.feature.count,
-            in_lists=self.in_lists,
-            optional=not stored.is_required,
             default=self._fill(),
         )
 
@@ -83,15 +80,9 @@ class PaddedBuilder(ColumnBuilder):
         sizes = block.located.size(self.first_spec)
         shape = (len(block), sizes.longest, *self.feature.shape)
         lengths = block.layout.reserve_dense((self.padding.lengths,), "int64", (len(block),))
-        column: BytesColumn | DenseColumns
-        if self.feature.dtype == "string":
-            texts = block.layout.reserve_texts(shape, sizes.bytes)
-            block.set_target(self.first_spec, texts, rows=lengths.at)
-            column = BytesColumn(self.name, texts)
-        else:
-            column = block.layout.reserve_dense((self.name,), self.feature.dtype, shape)
-            numbers = Numbers(column.dtype, shape, column.at)
-            block.set_target(self.first_spec, numbers, rows=lengths.at)
+        dtype = self.feature.dtype
+        column, values = block.layout.reserve_column(self.name, dtype, shape, sizes.bytes)
+        block.set_target(self.first_spec, values, rows=lengths.at)
         return [lengths, column]
 
 
@@ -101,24 +92,15 @@ class PaddedBuilder(ColumnBuilder):
 class RaggedBuilder(ColumnBuilder):
     """Builder of the column of a VarLenFeature, or of a RaggedFeature without partitions."""
 
-    def __init__(self, name: str, feature: Any, *, in_lists: bool = False) -> None:
-        super().__init__(name, feature, in_lists=in_lists)
-        self._splits_dtype = feature.stored_keys(name)[0].splits_dtype or "int64"
-
     def value_spec(self, stored: StoredKey) -> _core.FeatureSpec:
-        return native_spec(
-            stored.key,
-            self.feature.dtype,
-            _core.ColumnType.ragged,
-            in_lists=self.in_lists,
-            narrow_splits=stored.splits_dtype == "int32",
-            bitcast=self.feature.bitcast,
-        )
+        dtype, bitcast = self.feature.dtype, self.feature.bitcast
+        return self.native_spec(stored, _core.ColumnType.ragged, dtype, bitcast=bitcast)
 
     def lay_out(self, block: LocatedBlock) -> list[Column]:
         sizes = block.located.size(self.first_spec)
         levels = [len(block), sizes.steps] if self.in_lists else [len(block)]
-        splits = block.layout.reserve_splits(levels, self._splits_dtype)
+        splits_dtype = getattr(self.feature, "row_splits_dtype", "int64")
+        splits = tuple(block.layout.reserve_numbers(splits_dtype, (n + 1,)) for n in levels)
         values = block.layout.reserve_values(self.feature.dtype, (sizes.values,), sizes.bytes)
         block.set_target(self.first_spec, values, rows=splits[0].at, steps=splits[-1].at)
         return [RaggedColumn(self.name, splits, values)]
@@ -130,29 +112,15 @@ class PartitionedBuilder(ColumnBuilder):
     feature: RaggedFeature
 
     def value_spec(self, stored: StoredKey) -> _core.FeatureSpec:
-        return native_spec(
-            stored.key,
-            self.feature.dtype,
-            _core.ColumnType.flat,
-            in_lists=self.in_lists,
-            bitcast=self.feature.bitcast,
-        )
+        dtype, bitcast = self.feature.dtype, self.feature.bitcast
+        return self.native_spec(stored, _core.ColumnType.flat, dtype, bitcast=bitcast)
 
     def lay_out(self, block: LocatedBlock) -> list[Column]:
-        offsets, record_units = block.counts(self.first_spec)
-        rows = partition_units(
-            block,
-            self.first_spec,
-            self.feature.partitions,
-            Units(offsets, record_units),
-            self.feature.row_splits_dtype,
-            validate=self.feature.validate,
-        )
+        rows = divide_rows(block, self, validate=self.feature.validate)
         if rows is None:
             return []
-        levels = [record_units, *rows.splits] if self.in_lists else rows.splits
         sizes = block.located.size(self.first_spec)
-        splits = block.reserve_splits(levels, self.feature.row_splits_dtype)
+        splits = block.reserve_splits(rows.splits, self.feature.row_splits_dtype)
         shape = (sizes.values // math.prod(rows.inner), *rows.inner)
         values = block.layout.reserve_values(self.feature.dtype, shape, sizes.bytes)
         block.set_target(self.first_spec, values)
@@ -174,10 +142,10 @@ class SparseBuilder(ColumnBuilder):
     feature: SparseFeature
 
     def value_spec(self, stored: StoredKey) -> _core.FeatureSpec:
-        return native_spec(stored.key, self.feature.dtype, _core.ColumnType.flat)
+        return self.native_spec(stored, _core.ColumnType.flat, self.feature.dtype)
 
     def lay_out(self, block: LocatedBlock) -> list[Column]:
-        offsets, _ = block.counts(self.first_spec)
+        offsets = block.located.units(self.first_spec).values
         records = np.repeat(np.arange(len(block)), np.diff(offsets))
         indices = [records]
         for number, (key, size) in enumerate(
@@ -196,9 +164,10 @@ class SparseBuilder(ColumnBuilder):
         indices_at = block.layout.reserve_numbers("int64", (sizes.values, len(indices)))
         values_at = block.layout.reserve_values(self.feature.dtype, (sizes.values,), sizes.bytes)
         block.set_target(self.first_spec, values_at)
-        block.save(self, (order, values_at))
         together = np.stack(indices, axis=1)
         block.write_later(indices_at, together if order is None else together[order])
+        if order is not None:
+            block.finishers.append(lambda _, arena: _reorder(arena, values_at, order))
         shape = (len(block), *self.feature.size)
         return [SparseColumn(self.name, shape, indices_at, values_at)]
 
@@ -222,22 +191,16 @@ class SparseBuilder(ColumnBuilder):
         order = np.lexsort(indices[::-1])  # stable; the last key is the most significant
         return None if np.array_equal(order, np.arange(len(order))) else order
 
-    def finish(self, block: LocatedBlock, arena: Arena) -> None:
-        order, values = block.saved(self)
-        if order is None:
-            return
-        if isinstance(values, Texts):
-            _reorder_texts(arena, values, order)
-        else:
-            view = view_of(arena, values)
-            view[...] = view[order]
 
-
-def _reorder_texts(arena: Arena, texts: Texts, order: Ints) -> None:
-    offsets = view_of(arena, Numbers("int64", (len(order) + 1,), texts.offsets_at))
-    data = arena[texts.data_at : texts.data_at + texts.data_bytes]
+def _reorder(arena: Arena, values: Values, order: Ints) -> None:
+    if isinstance(values, Numbers):
+        view = view_of(arena, values)
+        view[...] = view[order]
+        return
+    offsets = view_of(arena, Numbers("int64", (len(order) + 1,), values.offsets_at))
+    data = arena[values.data_at : values.data_at + values.data_bytes]
     sizes = np.diff(offsets)[order]
     starts = offsets[:-1][order]
     ends = offsets_of(sizes)
-    data[...] = data[np.arange(texts.data_bytes) + np.repeat(starts - ends[:-1], sizes)]
+    data[...] = data[np.arange(values.data_bytes) + np.repeat(starts - ends[:-1], sizes)]
     offsets[...] = ends

@@ -16,8 +16,9 @@ from ..._schema.dtypes import MOST_VALUES, item_bytes
 from ..._schema.stored_keys import StoredKey
 from ..._schema.stored_specs import RawFeature
 from ...checks import counted
-from ..arrays import Arena
-from .base import ColumnBuilder, LocatedBlock, native_spec
+from ..arrays import Arena, Ints
+from ..layout import Column
+from .base import ColumnBuilder, LocatedBlock
 from .decoded import build_decoded
 from .elements import ElementDecoder, Elements
 
@@ -64,16 +65,7 @@ class RawDecoder(ElementDecoder):
         if self._steps is not None:
             np.take(self._steps, stored, out=rows, mode="clip")  # no byte is out of range
         else:
-            swap_bytes(stored, self.feature)
-        for number in self.bad_bools(stored):
-            block.fail(int(elements.records[number]), spec, _BAD_BOOL)
-
-    def bad_bools(self, rows: npt.NDArray[np.uint8]) -> list[int]:
-        """Return the rows of a bool array that have a byte other than 0 and 1."""
-        if self.feature.dtype != "bool":
-            return []
-        found: list[int] = np.flatnonzero((rows > 1).any(axis=1)).tolist()
-        return found
+            complete_rows(block, spec, elements.records, self.feature, stored)
 
     # ---- others ----
 
@@ -198,6 +190,28 @@ class RawDecoder(ElementDecoder):
         return [numbers[first : first + rank] for first, rank in pairs]
 
 
+def complete_rows(
+    block: LocatedBlock,
+    spec: int,
+    records: Ints,
+    feature: RawFeature,
+    rows: npt.NDArray[np.uint8],
+) -> None:
+    """Swap the bytes of stored arrays if necessary; fail the records of bad bools.
+
+    Args:
+        block: The records.
+        spec: Position of the native spec.
+        records: Record of each array.
+        feature: Spec of the arrays.
+        rows: Bytes of each array.
+    """
+    swap_bytes(rows, feature)
+    if feature.dtype == "bool":
+        for number in np.flatnonzero((rows > 1).any(axis=1)).tolist():
+            block.fail(int(records[number]), spec, _BAD_BOOL)
+
+
 def swap_bytes(data: npt.NDArray[np.uint8], feature: RawFeature) -> None:
     """Swap the bytes of elements that are stored big-endian; of complex numbers in each half."""
     size = item_bytes(feature.dtype) // (2 if feature.dtype.startswith("complex") else 1)
@@ -219,28 +233,28 @@ class _CopiedBuilder(ColumnBuilder):
 
     def __init__(self, name: str, feature: RawFeature, *, in_lists: bool = False) -> None:
         super().__init__(name, feature, in_lists=in_lists)
-        self._decoder = RawDecoder(name, feature)
         self.dense = feature.dtype, feature.known_shape or ()
         is_swapped = not feature.little_endian and item_bytes(feature.dtype) > 1
-        self.needs_finish = is_swapped or feature.dtype == "bool"
+        self.has_layout = is_swapped or feature.dtype == "bool"
 
     def value_spec(self, stored: StoredKey) -> _core.FeatureSpec:
         types = _core.ColumnType
         column_type = types.raw_bytes if self.feature.fixed_length is None else types.resized_bytes
-        return native_spec(stored.key, "string", column_type, count=self._bytes_per_record())
+        return self.native_spec(stored, column_type, count=self._bytes_per_record())
 
     def _bytes_per_record(self) -> int:
         return math.prod(self.feature.known_shape or ()) * item_bytes(self.feature.dtype)
 
-    def finish(self, block: LocatedBlock, arena: Arena) -> None:
-        if not len(block):
-            return  # NumPy refuses an array of no rows whose rows are too large
+    def lay_out(self, block: LocatedBlock) -> list[Column]:
+        if len(block):  # NumPy refuses an array of no rows whose rows are too large
+            block.finishers.append(self._finish)
+        return []  # it is dense
+
+    def _finish(self, block: LocatedBlock, arena: Arena) -> None:
         size = self._bytes_per_record()
         at = block.targets.data_offset(self.first_spec)
         rows = arena[at : at + len(block) * size].reshape(len(block), size)
-        swap_bytes(rows, self.feature)
-        for record in self._decoder.bad_bools(rows):
-            block.fail(record, self.first_spec, _BAD_BOOL)
+        complete_rows(block, self.first_spec, np.arange(len(block)), self.feature, rows)
 
 
 def build_raw(name: str, feature: RawFeature, *, in_lists: bool = False) -> ColumnBuilder:

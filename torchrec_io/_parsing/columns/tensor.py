@@ -10,9 +10,9 @@ from ... import _core
 from ..._schema.dtypes import MOST_VALUES
 from ..._schema.stored_keys import StoredKey
 from ..._schema.stored_specs import SerializedTensorFeature
-from ..arrays import Arena, offsets_of, view_of
-from ..layout import BytesColumn, Column, ListColumn, Numbers
-from .base import ColumnBuilder, LocatedBlock, native_spec
+from ..arrays import Arena, Ints, offsets_of, view_of
+from ..layout import Column, ListColumn, Numbers, Texts
+from .base import ColumnBuilder, LocatedBlock
 
 
 class SerializedTensorBuilder(ColumnBuilder):
@@ -21,10 +21,11 @@ class SerializedTensorBuilder(ColumnBuilder):
     feature: SerializedTensorFeature
 
     def value_spec(self, stored: StoredKey) -> _core.FeatureSpec:
-        return native_spec(stored.key, "string", _core.ColumnType.span)
+        return self.native_spec(stored, _core.ColumnType.span)
 
     def lay_out(self, block: LocatedBlock) -> list[Column]:
-        tensors = block.tensors(self.first_spec, _core.TensorType[self.feature.dtype])
+        tensors = block.located.tensors(self.first_spec, _core.TensorType[self.feature.dtype])
+        block.add_failures(tensors.failures)
         if block.failures:
             return []
         headers = tensors.headers
@@ -43,7 +44,7 @@ class SerializedTensorBuilder(ColumnBuilder):
             arrays = [
                 block.layout.reserve_values(dtype, each.shape, each.bytes) for each in headers
             ]
-            block.save(self, (tensors, [array.target for array in arrays], None))
+            _fill_later(block, tensors, [array.target for array in arrays])
             return [ListColumn(self.name, tuple(arrays))]
         return self._lay_out_together(block, tensors, [header.bytes for header in headers])
 
@@ -52,32 +53,48 @@ class SerializedTensorBuilder(ColumnBuilder):
     ) -> list[Column]:
         assert self.feature.shape is not None
         shape = (len(block), *self.feature.shape)
+        dtype = self.feature.dtype
+        column, values = block.layout.reserve_column(self.name, dtype, shape, sum(sizes))
         starts = offsets_of(np.array(sizes, np.int64))[:-1]
-        if self.feature.dtype != "string":
-            column = block.layout.reserve_dense((self.name,), self.feature.dtype, shape)
-            block.save(self, (tensors, [(0, column.at + start) for start in starts], None))
-            return [column]
-        texts = block.layout.reserve_texts(shape, sum(sizes))
-        step = 8 * math.prod(self.feature.shape)
+        step = 8 * math.prod(self.feature.shape) if isinstance(values, Texts) else 0
+        offsets_at, data_at = values.target
         targets = [
-            (texts.offsets_at + record * step, texts.data_at + start)
-            for record, start in enumerate(starts)
+            (offsets_at + record * step, data_at + start) for record, start in enumerate(starts)
         ]
-        block.save(self, (tensors, targets, (texts, starts)))
-        return [BytesColumn(self.name, texts)]
+        _fill_later(block, tensors, targets)
+        if isinstance(values, Texts):
+            block.finishers.append(lambda _, arena: _join_offsets(arena, values, starts))
+        return [column]
 
-    def finish(self, block: LocatedBlock, arena: Arena) -> None:
-        tensors, targets, together = block.saved(self)
-        block.fill_tensors(tensors, targets, arena)
-        if together is None:
-            return
-        # The offsets of each tensor start at 0, and the next tensor overwrites its last one.
-        texts, starts = together
-        count = math.prod(texts.shape)
-        offsets = view_of(arena, Numbers("int64", (count + 1,), texts.offsets_at))
-        if len(starts) and count:
-            offsets[:-1].reshape(len(starts), -1)[...] += starts[:, np.newaxis]
-        offsets[-1] = texts.data_bytes
+
+def _fill_later(
+    block: LocatedBlock, tensors: _core.TensorBatch, targets: list[tuple[int, int]]
+) -> None:
+    """Write tensors once the arena is allocated.
+
+    Args:
+        block: The records.
+        tensors: Their tensors.
+        targets: Offset of the offsets (0 for numbers) and of the data of each tensor.
+    """
+    offsets, data = np.array(targets, np.uint64).reshape(-1, 2).T.copy()
+
+    def fill(block: LocatedBlock, arena: Arena) -> None:
+        block.add_failures(tensors.fill(offsets, data, arena))
+
+    block.finishers.append(fill)
+
+
+def _join_offsets(arena: Arena, texts: Texts, starts: Ints) -> None:
+    """Add the start of each tensor's data to its offsets.
+
+    The offsets of each tensor start at 0, and the next tensor overwrites its last one.
+    """
+    count = math.prod(texts.shape)
+    offsets = view_of(arena, Numbers("int64", (count + 1,), texts.offsets_at))
+    if len(starts) and count:
+        offsets[:-1].reshape(len(starts), -1)[...] += starts[:, np.newaxis]
+    offsets[-1] = texts.data_bytes
 
 
 _MAX_DIMS = 64  # PyTorch's limit
