@@ -27,7 +27,7 @@ CORE = ROOT / "torchrec_io"
 TESTS = {
     "_storage": ["storage"],
     "_records": ["records"],
-    "_order": ["order"],
+    "_order": ["order", "datasets"],
     "_schema": ["schema"],
     "_images": ["images"],
     "_parsing": ["parsing"],
@@ -40,7 +40,7 @@ TESTS = {
     "_core/image": ["images"],
     "_core/jpeg": ["images"],
     "_core/memory": ["tensors"],
-    "_core/order": ["order"],
+    "_core/order": ["order", "datasets"],
     "_core/packing": ["datasets"],
     "_core/png": ["images"],
     "_core/records": ["records"],

@@ -113,8 +113,8 @@ class DevicePrefetcher:
         # State of the loader when it yielded the last batch that was handed out, or the error why
         # it has no state. None if the loader is not ahead of that batch.
         self._state: Any = None
-        # Iterations with this turn update the state. Setting another position ends their updates.
-        self._turn = object()
+        # Iterations with this token update the state. Setting another position ends their updates.
+        self._token = object()
 
     def __repr__(self) -> str:
         return f"DevicePrefetcher({self.loader!r}, device={str(self.device)!r}, depth={self.depth})"
@@ -176,7 +176,7 @@ class DevicePrefetcher:
 
     def _drop_state(self) -> None:
         self._state = None
-        self._turn = object()
+        self._token = object()
 
     def _state_now(self) -> Any:
         try:
@@ -216,13 +216,13 @@ class DevicePrefetcher:
             return (self._moved(item) for item in source)
         if self._state is None:
             self._state = self._state_now()
-        return self._ahead(source, self._turn)
+        return self._ahead(source, self._token)
 
     def _moved(self, item: Any) -> Any:
         with copying():
             return move(item, self.device)
 
-    def _ahead(self, source: Iterator[Any], turn: object) -> Iterator[Any]:
+    def _ahead(self, source: Iterator[Any], token: object) -> Iterator[Any]:
         copies = _Copies(self.device)
         waiting: deque[tuple[Any, Any]] = deque()  # started copies, and states after them
         end: Exception | None = None  # StopIteration, or an error
@@ -243,14 +243,14 @@ class DevicePrefetcher:
                 if not waiting:
                     break
                 copied, state = waiting.popleft()
-                if self._turn is turn:
+                if self._token is token:
                     self._state = state
                 with copying():
                     batch = copies.finish(copied)
                 del copied
                 yield batch
                 del batch
-            if self._turn is turn:  # None if no other iteration is ahead of the loop
+            if self._token is token:  # None if no other iteration is ahead of the loop
                 self._state = None if self._state_now() == last else last
             assert end is not None
             if not isinstance(end, StopIteration):
