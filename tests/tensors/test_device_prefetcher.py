@@ -7,6 +7,7 @@ import gc
 import itertools
 import json
 import threading
+import types
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -127,6 +128,8 @@ def test_batches_of_every_form(gpu: FakeGpu) -> None:
         tio.Sample({"x": host}, {"x": "int64"}),
         Pair(host, None),
         collections.OrderedDict(z=host, y=2),
+        collections.defaultdict[str, Any](list, b=host),
+        types.MappingProxyType({"c": host}),
         "no batch",
     ]
     found = list(tio.DevicePrefetcher(items, "cuda"))
@@ -138,9 +141,17 @@ def test_batches_of_every_form(gpu: FakeGpu) -> None:
     assert found[4].ragged == {"x": "int64"}
     assert found[5].second is None
     assert list(found[6]) == ["z", "y"]
-    assert found[7] == "no batch"
+    assert found[7]["missing"] == []
+    assert found[9] == "no batch"
     moved = [found[0], found[1][1], found[2][0], found[2][1]["deep"][0], found[3]["a"]]
-    for batch in (*moved, found[4]["x"], found[5].first, found[6]["z"]):
+    for batch in (
+        *moved,
+        found[4]["x"],
+        found[5].first,
+        found[6]["z"],
+        found[7]["b"],
+        found[8]["c"],
+    ):
         assert isinstance(batch, DeviceBatch)
         assert batch.memory.number == 1
         assert batch._recorded == [gpu.compute]
