@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import functools
-import itertools
 import math
 import zipfile
 from collections import Counter
@@ -22,7 +21,7 @@ from .._storage.local import StrPath
 from ..checks import counted
 from ..errors import ConversionError
 from ..tools.report import Result
-from .conversion import Conversion, ConvertedPiece, Options, SourceFile
+from .conversion import Conversion, ConvertedPiece, Options, SourceFile, SourcePart
 from .rows import Row, encode_rows
 
 if TYPE_CHECKING:
@@ -118,7 +117,11 @@ def from_npz(
         ValueError: If an argument is invalid.
         OSError: If a file cannot be read or written.
     """
-    conversion = Conversion(destination, options)
+    return convert_npz(Conversion(destination, options), sources)
+
+
+def convert_npz(conversion: Conversion, sources: StrPath | Sequence[StrPath]) -> Result:
+    """Run a conversion of archives; see :func:`from_npz`."""
     files = conversion.source_files(sources)
     archives = [_arrays_of(file) for file in files]
     for file, arrays in zip(files, archives, strict=True):
@@ -127,11 +130,14 @@ def from_npz(
                 f"names, row shapes or dtypes of the arrays differ from those of {files[0].path!r}"
             )
             raise ConversionError(reason, path=file.path)
-    conversion.report.watcher.started(sum(map(_stored_bytes, archives)))
+    parts = [
+        SourcePart(file.path, _stored_bytes(arrays), functools.partial(_pieces, file, arrays))
+        for file, arrays in zip(files, archives, strict=True)
+    ]
+    conversion.report.watcher.started(sum(part.size for part in parts))
     schema = Schema({array.name: array.spec() for array in archives[0]})
     work = functools.partial(_convert, dtypes={array.name: array.stored for array in archives[0]})
-    pieces = itertools.chain.from_iterable(map(_pieces, files, archives))
-    return conversion.write(work, pieces, schema)
+    return conversion.write(work, parts, lambda *_: schema)
 
 
 def _arrays_of(source: SourceFile) -> list[_Array]:
