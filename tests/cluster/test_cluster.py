@@ -29,6 +29,7 @@ from tests.support.stores import S3Server
 from tests.support.tfrecord import frame, write_tfrecord
 from torchrec_io.cli.commands import app
 from torchrec_io.cluster import shuffling, tasks
+from torchrec_io.cluster.datasink import TFRecordDatasink
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -197,6 +198,25 @@ def test_damage_in_a_shuffle(tmp_path: Path) -> None:
     assert (result.counts, result.skipped) == ((19, 20), 1)
     wanted = tio.TFRecordDataset(paths, shuffle=True, seed=1, on_error="skip")
     assert list(tio.TFRecordDataset(result.paths)) == list(wanted)
+
+
+@pytest.mark.usefixtures("cluster")
+def test_a_record_that_is_lost_in_a_shuffle_is_not_taken_for_a_skipped_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths = write_files(tmp_path, [50, 70])
+    index = tio.RecordIndex.build(paths[1])
+    damage_silently(Path(paths[1]), [int(index.offsets[3]) + 14])
+    before = sorted(os.listdir(tmp_path))
+
+    def lose_a_file(sink: TFRecordDatasink, result: Any) -> None:
+        sink.shards = [shard for shard in result.write_returns if shard.records][1:]
+
+    monkeypatch.setattr(shuffling, "_SORTED_BYTES", 4000)
+    monkeypatch.setattr(TFRecordDatasink, "on_write_complete", lose_a_file)
+    with pytest.raises(RuntimeError, match="the sorted files have"):
+        tio.cluster.shuffle(paths, tmp_path / "x", num_shards=2, on_error="skip")
+    assert sorted(os.listdir(tmp_path)) == before
 
 
 # ---- lost processes and nodes ----

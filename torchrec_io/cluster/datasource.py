@@ -16,7 +16,7 @@ from ..errors import TorchRecIOError
 from ..tools.report import OnError
 from .division import DividedRecords
 from .file_piece import FilePiece
-from .record_tables import TableReader
+from .record_tables import NUMBER_COLUMN, TableReader
 
 logger: logging.Logger = logging.getLogger("torchrec_io")
 
@@ -83,17 +83,26 @@ class TFRecordDatasource(Datasource):
 
 
 def _read(reader: TableReader, pieces: Sequence[FilePiece], on_error: OnError) -> Iterator[Any]:
-    """Yield the tables of some pieces, in a task."""
+    """Yield the tables of some pieces, in a task.
+
+    If records have numbers, those that are skipped come, too, without bytes.
+    """
     skipped: Counter[str | None] = Counter()
     first: dict[str | None, TorchRecIOError] = {}
+    has_numbers = NUMBER_COLUMN in reader.names
+    numbers = []
     for found in reader.tables(pieces):
         for error in found.errors:
             if on_error == "raise":
                 raise error
             skipped[error.path] += 1
             first.setdefault(error.path, error)
+        if has_numbers:
+            numbers.append(found.table[NUMBER_COLUMN].to_numpy())
         if found.table.num_rows:
             yield found.table
+    if has_numbers and skipped:
+        yield reader.skipped(pieces, numbers)
     for path, count in skipped.items():
         which = ":" if count == 1 else ", the first one:"
         logger.warning("skipped %s%s %s", counted(count, "error"), which, first[path])

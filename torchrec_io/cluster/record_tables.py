@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -18,6 +18,7 @@ from .._schema.image_spec import ImageFeature
 from .._schema.nesting import nested
 from .._schema.schema import Schema
 from .._schema.specs import RaggedFeature
+from .._storage.byte_source import Ints
 from ..errors import DecodeError, SchemaError, TorchRecIOError
 from .arrow_columns import arrow_array, bytes_array, without_padding
 from .extra import import_arrow
@@ -114,6 +115,20 @@ class TableReader:
             )
             for block in blocks:
                 yield self._table(block, piece.base)
+
+    def skipped(self, pieces: Iterable[FilePiece], found: Sequence[Ints]) -> Any:
+        """Return a row for each record of pieces that is not among some numbers: null, not bytes.
+
+        Args:
+            pieces: The pieces.
+            found: Numbers of the valid records, in order.
+        """
+        pa = import_arrow()
+        begins = [(piece.base + piece.first, piece.count) for piece in pieces]
+        every = np.concatenate([np.arange(begin, begin + count) for begin, count in begins])
+        numbers = np.setdiff1d(every, np.concatenate([every[:0], *found]), assume_unique=True)
+        nulls = pa.nulls(len(numbers), pa.binary())
+        return pa.table({NUMBER_COLUMN: numbers, BYTES_COLUMN: nulls})
 
     def _table(self, found: ScannedBlock, base: int) -> RecordTable:
         columns: dict[str, Any] = {}

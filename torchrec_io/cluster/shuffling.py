@@ -128,13 +128,14 @@ def _sort(
     sink = TFRecordDatasink(folder, _sorted_records)
     with plain_errors():
         placed.sort(NUMBER_COLUMN, boundaries=bounds).write_datasink(sink)
-    shards = [shard for shard in sink.shards if shard.records]
-    shards.sort(key=lambda shard: shard.facts["first"])
-    written = sum(shard.records for shard in shards)
+    shards = sorted(
+        (shard for shard in sink.shards if shard.facts), key=lambda shard: shard.facts["first"]
+    )
+    sorted_count = sum(shard.records + shard.facts["skipped"] for shard in shards)
     is_ascending = all(a.facts["last"] < b.facts["first"] for a, b in itertools.pairwise(shards))
-    if not is_ascending or (on_error == "raise" and written != count):
+    if not is_ascending or sorted_count != count:
         raise RuntimeError(
-            f"the sorted files have {counted(written, 'record')}, not each of {count:,} once: "
+            f"the sorted files have {counted(sorted_count, 'record')}, not each of {count:,} once: "
             "files of the job were changed while it ran"
         )
     return shards
@@ -149,7 +150,7 @@ def _with_positions(table: Any, *, count: int, seed: int) -> Any:
 
 
 def _sorted_records(tables: Iterable[Any], facts: dict[str, Any]) -> Iterator[bytes]:
-    """Yield records, and take note of their first and last positions.
+    """Yield records, and take note of their first and last positions and of skipped ones.
 
     Raises:
         RuntimeError: If the positions are not ascending, so that a record may be there twice.
@@ -160,4 +161,6 @@ def _sorted_records(tables: Iterable[Any], facts: dict[str, Any]) -> Iterator[by
             raise RuntimeError("Ray Data has not sorted the records")
         facts.setdefault("first", int(positions[1]))
         facts["last"] = int(positions[-1])
-        yield from table[BYTES_COLUMN].to_pylist()
+        records = table[BYTES_COLUMN]
+        facts["skipped"] = facts.get("skipped", 0) + records.null_count
+        yield from records.drop_null().to_pylist()
