@@ -26,7 +26,7 @@ from .._schema.record_kind import (
 )
 from .._schema.schema import Schema
 from .._schema.sniff import EMPTY, IMAGES, OTHER, TENSOR, TEXT, file_format, sniff
-from .._schema.survey import feature_names
+from .._schema.stored_names import feature_names
 from ..checks import suggest_names
 
 # Values of larger records are not examined, as this is slow.

@@ -10,6 +10,8 @@ from __future__ import annotations
 import functools
 from typing import Any, Literal, NamedTuple, TypeAlias
 
+from .stored_names import name_of
+
 Kind: TypeAlias = Literal["bytes", "float", "int64", "none"]
 
 # The fields of each message, as :func:`message_classes` takes them. The entries of maps are
@@ -83,11 +85,6 @@ def inspect_example_list(
         return None
     examples = [_features_of(example.features) for example in found.examples]
     return _features_of(found.context.features), examples
-
-
-def name_of(key: bytes) -> str:
-    """Return the name of a feature from its bytes, which may be any."""
-    return key.decode("utf-8", "surrogateescape")
 
 
 def _features_of(features: Any) -> dict[str, InspectedFeature]:

@@ -17,8 +17,9 @@ from .. import _core
 from .._records.record_block import RecordBlock, RecordList
 from ..errors import SchemaError
 from .image_spec import ImageFeature
-from .inspect import Kind, name_of
+from .inspect import Kind
 from .sniff import EMPTY, OTHER, TENSOR, TEXT, image_size
+from .stored_names import name_of, no_characters
 
 _N = TypeVar("_N", int, float)
 
@@ -183,7 +184,7 @@ class Surveyor:
 
     def __init__(self, *, with_lists: bool = True, with_values: bool = True) -> None:
         self._core = _core.Survey(
-            _printable() if with_values else _no_characters(), with_lists, with_values
+            _printable() if with_values else no_characters(), with_lists, with_values
         )
 
     @property
@@ -218,20 +219,6 @@ class Surveyor:
         )
 
 
-def feature_names(record: bytes) -> tuple[list[str], list[str]] | None:
-    """Return the names of the features of an Example or the context, and of the feature lists.
-
-    Returns:
-        The names, as they are stored first; None if the record is neither an Example nor a
-        SequenceExample, or has too many features. Their values are not read.
-    """
-    survey = _core.Survey(_no_characters(), with_values=False)
-    batch = survey.add(RecordList.of([record]).native())
-    if batch.rejected or batch.is_full:
-        return None
-    return list(map(name_of, survey.context)), list(map(name_of, survey.lists))
-
-
 def _key(name: str) -> bytes:
     return name.encode("utf-8", "surrogateescape")
 
@@ -246,11 +233,6 @@ def _too_many() -> SchemaError:
 def _is_valid_image(data: bytes) -> bool:
     size = image_size(data)
     return size is not None and size[0] * size[1] <= ImageFeature().max_pixels
-
-
-@functools.cache
-def _no_characters() -> _core.CharacterSet:
-    return _core.CharacterSet(np.zeros(_core.CHARACTER_SET_BYTES, np.uint8))
 
 
 @functools.cache
