@@ -8,14 +8,14 @@ from collections.abc import Iterable
 from typing import Any
 
 from torchrec_io._schema.image_spec import ImageFeature
-from torchrec_io._schema.inspect import (
+from torchrec_io.inspection.byte_formats import IMAGES, image_size, sniff
+from torchrec_io.inspection.features import (
     InspectedFeature,
     Kind,
     inspect_example,
     inspect_sequence_example,
 )
-from torchrec_io._schema.sniff import IMAGES, image_size, sniff
-from torchrec_io._schema.survey import FeatureSummary, Survey
+from torchrec_io.inspection.surveyor import FeatureSummary, Survey
 
 
 class _Summary:

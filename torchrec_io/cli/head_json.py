@@ -8,7 +8,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .._schema.record_kind import PLAIN_TEXT, Parts, RecordKind, ShownField
+from ..inspection.record_kind import PLAIN_TEXT, Parts, RecordKind, ShownField
 
 
 def record_json(

@@ -12,10 +12,10 @@ from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 
 from .._records.damage_map import DamageMap
-from .._schema.sniff import IMAGES, file_format, image_size
 from ..checks import counted
 from ..checks import printable as printable  # noqa: PLC0414  # the commands import it from here
 from ..errors import TorchRecIOError
+from ..inspection.byte_formats import IMAGES, file_format, image_size
 
 # Width of tables if the output is not a terminal.
 _TABLE_WIDTH = 160

@@ -19,11 +19,11 @@ from .._parsing.parser import ExampleParser
 from .._parsing.valid_records import parse_columns
 from .._records.record_block import RecordBlock
 from .._schema.feature import Feature
-from .._schema.infer import Finding, InferredParts, infer_from
-from .._schema.record_sample import all_records
 from .._schema.schema import Schema
-from .._schema.survey import Survey, Surveyor
 from ..errors import DecodeError, SchemaError
+from ..inspection.inference import Finding, InferredParts, infer_from
+from ..inspection.record_sample import all_records
+from ..inspection.surveyor import Survey, Surveyor
 from ..tools.record_files import RecordFiles
 
 # What to do about a record that does not fit a schema that was given.

@@ -8,12 +8,12 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from .._schema.infer import Finding
 from .._storage.binary_file import open_binary
 from .._storage.folders import has_file
 from .._storage.location import Location
 from ..convert.stored_columns import StoredColumn
 from ..errors import TorchRecIOError
+from ..inspection.inference import Finding
 from ..tfds.connectors import ClassLabel
 from ..tfds.features_json import FEATURES_FILE, read_features
 from ..tfds.info import INFO_FILE, read_info

@@ -11,10 +11,10 @@ import numpy.typing as npt
 
 from .._order.selection import Selection
 from .._records.record_block import RecordBlock
-from .._schema.record_kind import natural_key
 from .._schema.schema import Schema
 from .._storage.ordered_pool import OrderedPool
 from ..errors import DecodeError
+from ..inspection.record_kind import natural_key
 from ..ranking.schema import Schema as ListSchema
 from ..tools.record_files import RecordFiles
 from .class_names import (

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .._schema.infer import Finding
 from .._schema.python_form import entries_to_python
-from .._schema.sniff import IMAGES, TEXT
 from ..convert.stored_columns import StoredColumn
+from ..inspection.byte_formats import IMAGES, TEXT
+from ..inspection.inference import Finding
 from .class_names import Names
 from .content import FeatureReport, NumberSummary, TopValue, ValueSummary
 from .images import ImageStatistics, LabelText, Locate, find_images

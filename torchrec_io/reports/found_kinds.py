@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .._records.record_block import RecordBlock
-from .._schema.record_kind import (
+from ..inspection.record_kind import (
     EXAMPLE,
     EXAMPLE_LIST,
     PLAIN_TEXT,

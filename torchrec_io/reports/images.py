@@ -14,7 +14,7 @@ import numpy.typing as npt
 from PIL import Image
 
 from .._schema.image_spec import ImageFeature
-from .._schema.sniff import IMAGES, file_format, image_size
+from ..inspection.byte_formats import IMAGES, file_format, image_size
 from .content import ImageSummary, Thumbnail
 from .number_statistics import NumberStatistics
 from .random_sample import RandomSample

@@ -10,10 +10,10 @@ import numpy.typing as npt
 
 from .._parsing.failures import RecordFailure
 from .._records.record_block import RecordBlock
-from .._schema.infer import DTYPES, Finding
 from .._schema.schema import Schema
 from .._schema.specs import VarLenFeature
 from ..convert.stored_columns import StoredColumn, StoredParser
+from ..inspection.inference import DTYPES, Finding
 from ..ranking.list_block import split_lists
 from ..ranking.schema import Schema as ListSchema
 

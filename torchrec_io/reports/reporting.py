@@ -11,8 +11,6 @@ from typing import NamedTuple
 
 from .._order.selection import Selection
 from .._schema.feature_mapping import FeatureMapping
-from .._schema.record_kind import EXAMPLE_LIST, RecordKind
-from .._schema.record_sample import MaxRecords
 from .._schema.schema import Schema
 from .._storage.folders import has_file
 from .._storage.local import StrPath
@@ -21,6 +19,8 @@ from .._storage.paths import expand_sets
 from .._storage.remote.options import StorageOptions
 from ..checks import check_integer, counted
 from ..errors import TorchRecIOError
+from ..inspection.record_kind import EXAMPLE_LIST, RecordKind
+from ..inspection.record_sample import MaxRecords
 from ..presets.recognition import Preset, recognize_schema
 from ..ranking.schema import Schema as ListSchema
 from ..tfds.features_json import FEATURES_FILE

@@ -18,8 +18,8 @@ from tests.support.inferring import example_of, sequence_of
 from tests.support.spellings import damaged, example_bytes, feature_bytes, unknown_field
 from tests.support.survey_model import comparable, survey_model
 from torchrec_io._records.record_block import RecordList
-from torchrec_io._schema.sniff import sniff
-from torchrec_io._schema.survey import Survey, Surveyor
+from torchrec_io.inspection.byte_formats import sniff
+from torchrec_io.inspection.surveyor import Survey, Surveyor
 
 
 def picture(kind: str, size: tuple[int, int] = (3, 2)) -> bytes:

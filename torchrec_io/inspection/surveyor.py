@@ -1,6 +1,6 @@
 """Facts about the features of records whose schema is not known, found by native code.
 
-:mod:`torchrec_io._schema.inspect` reads single records in the same way, to show their values.
+:mod:`torchrec_io.inspection.features` reads single records in the same way, to show their values.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ import numpy as np
 
 from .. import _core
 from .._records.record_block import RecordBlock, RecordList
+from .._schema.image_spec import ImageFeature
+from .._schema.stored_names import name_of, no_characters
 from ..errors import SchemaError
-from .image_spec import ImageFeature
-from .inspect import Kind
-from .sniff import EMPTY, OTHER, TENSOR, TEXT, image_size
-from .stored_names import name_of, no_characters
+from .byte_formats import EMPTY, OTHER, TENSOR, TEXT, image_size
+from .features import Kind
 
 _N = TypeVar("_N", int, float)
 
@@ -30,7 +30,7 @@ _KINDS: dict[_core.Kind, Kind] = {
     _core.Kind.floats: "float",
     _core.Kind.ints: "int64",
 }
-# The formats as :func:`torchrec_io._schema.sniff.sniff` names them.
+# The formats as :func:`torchrec_io.inspection.byte_formats.sniff` names them.
 _FORMATS: dict[_core.ByteFormat, str] = {
     _core.ByteFormat.empty: EMPTY,
     _core.ByteFormat.text: TEXT,

@@ -12,7 +12,7 @@ from .._storage.thread_pool import most_storage_threads
 from ..checks import counted
 from ..errors import DecodeError
 from .record_sample import Piece, RecordSample
-from .survey import Survey, Surveyor
+from .surveyor import Survey, Surveyor
 
 logger = logging.getLogger("torchrec_io")
 

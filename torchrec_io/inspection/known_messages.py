@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 from google.protobuf import descriptor_pb2, json_format
 
+from .byte_formats import TEXT, sniff
 from .dynamic_messages import GROUP, message_classes, parse_fields, parse_message
-from .sniff import TEXT, sniff
 
 _Field = descriptor_pb2.FieldDescriptorProto
 

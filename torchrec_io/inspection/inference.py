@@ -9,21 +9,21 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple, TypeAlias
 
+from .._schema.checks import is_text
+from .._schema.dtypes import DTypeName
+from .._schema.feature import Feature
+from .._schema.image_spec import ImageFeature
+from .._schema.specs import FixedLenFeature, FixedLenSequenceFeature, VarLenFeature
 from .._storage.local import StrPath
 from .._storage.paths import expand_paths
 from .._storage.remote.options import StorageOptions
 from ..checks import check_choice, counted
 from ..errors import SchemaError
-from .checks import is_text
-from .dtypes import DTypeName
-from .feature import Feature
-from .image_spec import ImageFeature
-from .inspect import Kind
+from .byte_formats import IMAGES, TENSOR
+from .features import Kind
 from .record_sample import MaxRecords, RecordSample, choose_records
-from .sniff import IMAGES, TENSOR
-from .specs import FixedLenFeature, FixedLenSequenceFeature, VarLenFeature
-from .survey import FeatureSummary, Survey
 from .survey_files import survey_sample
+from .surveyor import FeatureSummary, Survey
 
 DTYPES: dict[str, DTypeName] = {"bytes": "string", "float": "float32", "int64": "int64"}
 

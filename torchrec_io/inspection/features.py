@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from .stored_names import name_of
+from .._schema.stored_names import name_of
 
 Kind: TypeAlias = Literal["bytes", "float", "int64", "none"]
 

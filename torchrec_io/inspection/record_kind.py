@@ -11,13 +11,13 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from .inspect import (
+from .byte_formats import TEXT, sniff
+from .features import (
     InspectedFeature,
     inspect_example,
     inspect_example_list,
     inspect_sequence_example,
 )
-from .sniff import TEXT, sniff
 
 if TYPE_CHECKING:
     from .known_messages import MessageField

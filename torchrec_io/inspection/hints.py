@@ -9,13 +9,17 @@ from collections.abc import Sequence
 
 from .._schema.dtypes import RAW_DTYPES, item_bytes
 from .._schema.feature import Feature
-from .._schema.infer import DTYPES
-from .._schema.inspect import (
+from .._schema.schema import Schema
+from .._schema.stored_names import feature_names
+from ..checks import suggest_names
+from .byte_formats import EMPTY, IMAGES, OTHER, TENSOR, TEXT, file_format, sniff
+from .features import (
     InspectedFeature,
     inspect_example,
     inspect_sequence_example,
 )
-from .._schema.record_kind import (
+from .inference import DTYPES
+from .record_kind import (
     BYTES,
     EXAMPLE,
     EXAMPLE_LIST,
@@ -24,10 +28,6 @@ from .._schema.record_kind import (
     natural_key,
     recognize_kind,
 )
-from .._schema.schema import Schema
-from .._schema.sniff import EMPTY, IMAGES, OTHER, TENSOR, TEXT, file_format, sniff
-from .._schema.stored_names import feature_names
-from ..checks import suggest_names
 
 # Values of larger records are not examined, as this is slow.
 _MOST_BYTES = 1 << 24
