@@ -14,6 +14,7 @@ from PIL import Image
 
 import torchrec_io as tio
 from tests.support import wire
+from tests.support.byte_format_model import sniff_model
 from tests.support.inferring import example_of, sequence_of
 from tests.support.spellings import damaged, example_bytes, feature_bytes, unknown_field
 from tests.support.survey_model import comparable, survey_model
@@ -49,6 +50,7 @@ values = st.one_of(
     texts,
     odd_bytes,
     tensors,
+    st.sampled_from([b"\x80\x02.", b"\x80\x05.", b"\x80\x06.", b"\x80\x04N.x", b"\x80."]),
     st.text(max_size=40).map(str.encode),
     st.binary(max_size=8),
     st.builds(bytes.__add__, signatures, st.binary(max_size=20)),
@@ -152,6 +154,7 @@ def test_formats(value: bytes) -> None:
     surveyor = Surveyor()
     surveyor.add(RecordList.of([example_of(x=[value])]))
     assert surveyor.result().context["x"].formats == ((sniff(value), 1),)
+    assert sniff(value) == sniff_model(value)
 
 
 @pytest.mark.parametrize("start", range(0, 0x110000, 0x11000))

@@ -7,8 +7,9 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable
 from typing import Any
 
+from tests.support.byte_format_model import sniff_model
 from torchrec_io._schema.image_spec import ImageFeature
-from torchrec_io.inspection.byte_formats import IMAGES, image_size, sniff
+from torchrec_io.inspection.byte_formats import IMAGES, image_size
 from torchrec_io.inspection.features import (
     InspectedFeature,
     Kind,
@@ -53,7 +54,7 @@ class _Summary:
                 self.extent = _widened(self.extent, value)
 
     def _sniff(self, value: bytes) -> None:
-        found = sniff(value)
+        found = sniff_model(value)
         self.formats[found] += 1
         if found in IMAGES:
             size = image_size(value)

@@ -17,18 +17,18 @@ Kind: TypeAlias = Literal["bytes", "float", "int64", "none"]
 # The fields of each message, as :func:`message_classes` takes them. The entries of maps are
 # messages of their own, because the keys of a map must be UTF-8.
 _MESSAGES = {
-    "BytesList": "bytes* value 1",
-    "FloatList": "float* value 1",
-    "Int64List": "int64* value 1",
-    "Feature": "BytesList| bytes 1, FloatList| float 2, Int64List| int64 3",
-    "FeatureEntry": "bytes key 1, Feature value 2",
-    "Features": "FeatureEntry* feature 1",
-    "FeatureList": "Feature* feature 1",
-    "FeatureListEntry": "bytes key 1, FeatureList value 2",
-    "FeatureLists": "FeatureListEntry* feature_list 1",
-    "Example": "Features features 1",
-    "SequenceExample": "Features context 1, FeatureLists feature_lists 2",
-    "ExampleList": "Example* examples 1, Example context 2",
+    "BytesList": ["bytes* value 1"],
+    "FloatList": ["float* value 1"],
+    "Int64List": ["int64* value 1"],
+    "Feature": ["BytesList| bytes 1", "FloatList| float 2", "Int64List| int64 3"],
+    "FeatureEntry": ["bytes key 1", "Feature value 2"],
+    "Features": ["FeatureEntry* feature 1"],
+    "FeatureList": ["Feature* feature 1"],
+    "FeatureListEntry": ["bytes key 1", "FeatureList value 2"],
+    "FeatureLists": ["FeatureListEntry* feature_list 1"],
+    "Example": ["Features features 1"],
+    "SequenceExample": ["Features context 1", "FeatureLists feature_lists 2"],
+    "ExampleList": ["Example* examples 1", "Example context 2"],
 }
 
 

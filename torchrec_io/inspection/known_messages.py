@@ -6,8 +6,10 @@ Validation. Protobuf reads them. Fields whose content is of no interest here are
 
 from __future__ import annotations
 
+import json
 import struct
 from collections.abc import Callable
+from importlib.resources import files
 from typing import Any, NamedTuple
 
 from google.protobuf import descriptor_pb2, json_format
@@ -18,130 +20,37 @@ from .dynamic_messages import GROUP, message_classes, parse_fields, parse_messag
 _Field = descriptor_pb2.FieldDescriptorProto
 
 # The fields of each message, as :func:`message_classes` takes them.
-_MESSAGES = {
-    "Event": (
-        "double wall_time 1, int64 step 2, string file_version 3, bytes graph_def 4, "
-        "Summary summary 5, bytes log_message 6, bytes session_log 7, "
-        "bytes tagged_run_metadata 8, bytes meta_graph_def 9, SourceMetadata source_metadata 10"
-    ),
-    "SourceMetadata": "string writer 1",
-    "Summary": "SummaryValue* value 1",
-    "SummaryValue": (
-        "string tag 1, float| simple_value 2, bytes| obsolete_old_style_histogram 3, "
-        "SummaryImage| image 4, Histogram| histo 5, SummaryAudio| audio 6, string node_name 7, "
-        "bytes| tensor 8, SummaryMetadata metadata 9"
-    ),
-    "SummaryImage": "int32 height 1, int32 width 2, int32 colorspace 3, bytes encoded_image 4",
-    "SummaryAudio": (
-        "float sample_rate 1, int64 num_channels 2, int64 length_frames 3, "
-        "bytes encoded_audio_string 4, string content_type 5"
-    ),
-    "SummaryMetadata": (
-        "PluginData plugin_data 1, string display_name 2, string summary_description 3, "
-        "int32 data_class 4"
-    ),
-    "PluginData": "string plugin_name 1, bytes content 2",
-    "Histogram": (
-        "double min 1, double max 2, double num 3, double sum 4, double sum_squares 5, "
-        "double* bucket_limit 6, double* bucket 7"
-    ),
-    "Read": (
-        "string id 1, string read_group_id 2, string read_group_set_id 3, string fragment_name 4, "
-        "bool proper_placement 5, bool duplicate_fragment 6, int32 fragment_length 7, "
-        "int32 read_number 8, int32 number_reads 9, bool failed_vendor_quality_checks 10, "
-        "LinearAlignment alignment 11, bool secondary_alignment 12, "
-        "bool supplementary_alignment 13, string aligned_sequence 14, int32* aligned_quality 15, "
-        "Position next_mate_position 16, ListValue{} info 17"
-    ),
-    "LinearAlignment": "Position position 1, int32 mapping_quality 2, CigarUnit* cigar 3",
-    "Position": "string reference_name 1, int64 position 2, bool reverse_strand 3",
-    "CigarUnit": "int32 operation 1, int64 operation_length 2, string reference_sequence 3",
-    "ListValue": "Value* values 1",
-    "Value": (
-        "int32| null_value 1, double| number_value 2, string| string_value 3, bool| bool_value 4, "
-        "Struct| struct_value 5, ListValue| list_value 6, int32| int_value 7"
-    ),
-    "Struct": "Value{} fields 1",
-    "Variant": (
-        "string id 2, string* names 3, string reference_bases 6, string* alternate_bases 7, "
-        "double quality 8, string* filter 9, ListValue{} info 10, VariantCall* calls 11, "
-        "int64 created 12, int64 end 13, string reference_name 14, string variant_set_id 15, "
-        "int64 start 16"
-    ),
-    "VariantCall": (
-        "ListValue{} info 2, string phaseset 5, double* genotype_likelihood 6, int32* genotype 7, "
-        "string call_set_id 8, string call_set_name 9, bool is_phased 10"
-    ),
-    "FastqRecord": "string id 1, string description 2, string sequence 3, string quality 4",
-    "BedRecord": (
-        "string reference_name 1, int64 start 2, int64 end 3, string name 4, double score 5, "
-        "int32 strand 6, int64 thick_start 7, int64 thick_end 8, string item_rgb 9, "
-        "int32 block_count 10, string block_sizes 11, string block_starts 12"
-    ),
-    "Range": "string reference_name 1, int64 start 2, int64 end 3",
-    "GffRecord": (
-        "Range range 1, string source 2, string type 3, double score 4, int32 strand 5, "
-        "int32 phase 6, string{} attributes 7"
-    ),
-    "FeatureStatistics": "DatasetStatistics* datasets 1",
-    "DatasetStatistics": (
-        "string name 1, int64 num_examples 2, NameStatistics* features 3, "
-        "double weighted_num_examples 4, bytes* cross_features 5"
-    ),
-    "NameStatistics": (
-        "string name 1, int32 type 2, bytes num_stats 3, bytes string_stats 4, bytes bytes_stats 5,"
-        " bytes* custom_stats 6, bytes struct_stats 7, bytes path 8, bytes validation_derived 9, "
-        "bytes derived_source 10"
-    ),
-}
-
-_CLASSES = message_classes("torchrec_io.known", _MESSAGES)
+_CLASSES = message_classes(
+    "torchrec_io.known",
+    json.loads((files(__package__) / "known_messages.json").read_text("utf-8")),
+)
 
 
-class _Known(NamedTuple):
-    """A message to recognize.
-
-    Attributes:
-        message: Key in ``_MESSAGES``.
-        name: Full name of the message.
-        accepts: Whether a parsed message has the fields without which it would be something else.
-    """
-
-    message: str
-    name: str
-    accepts: Callable[[Any], bool]
+def _is_range(message: Any) -> bool:
+    return bool(message.reference_name) and 0 <= message.start < message.end
 
 
-_KNOWN = (
-    _Known("Event", "TensorBoard event (tensorflow.Event)", lambda m: m.wall_time > 0),
-    _Known(
+# The name of each message to recognize, its type, and whether a parsed one has the fields without
+# which it would be something else.
+_KNOWN: dict[str, tuple[str, Callable[[Any], bool]]] = {
+    "TensorBoard event (tensorflow.Event)": ("Event", lambda m: m.wall_time > 0),
+    "nucleus.genomics.v1.Variant": (
         "Variant",
-        "nucleus.genomics.v1.Variant",
         lambda m: bool(m.reference_name and m.reference_bases),
     ),
-    _Known("Read", "nucleus.genomics.v1.Read", lambda m: bool(m.aligned_sequence)),
-    _Known(
+    "nucleus.genomics.v1.Read": ("Read", lambda m: bool(m.aligned_sequence)),
+    "nucleus.genomics.v1.FastqRecord": (
         "FastqRecord",
-        "nucleus.genomics.v1.FastqRecord",
         lambda m: 0 < len(m.sequence) == len(m.quality),
     ),
-    _Known(
-        "BedRecord",
-        "nucleus.genomics.v1.BedRecord",
-        lambda m: bool(m.reference_name) and 0 <= m.start < m.end,
-    ),
-    _Known(
-        "GffRecord",
-        "nucleus.genomics.v1.GffRecord",
-        lambda m: bool(m.range.reference_name) and 0 <= m.range.start < m.range.end,
-    ),
-    _Known(
+    "nucleus.genomics.v1.BedRecord": ("BedRecord", _is_range),
+    "nucleus.genomics.v1.GffRecord": ("GffRecord", lambda m: _is_range(m.range)),
+    "tensorflow.metadata.v0.DatasetFeatureStatisticsList": (
         "FeatureStatistics",
-        "tensorflow.metadata.v0.DatasetFeatureStatisticsList",
         lambda m: any(dataset.features for dataset in m.datasets),
     ),
-)
-KNOWN_NAMES = tuple(known.name for known in _KNOWN)
+}
+KNOWN_NAMES = tuple(_KNOWN)
 
 
 class MessageField(NamedTuple):
@@ -164,13 +73,13 @@ def read_known(record: bytes, name: str) -> list[MessageField] | None:
     Returns:
         The fields, or None if the record is not such a message.
     """
-    known = _KNOWN[KNOWN_NAMES.index(name)]
-    message = parse_message(_CLASSES[known.message], record)
+    message_name, accepts = _KNOWN[name]
+    message = parse_message(_CLASSES[message_name], record)
     if message is None:
         return None
     size = message.ByteSize()
     message.DiscardUnknownFields()
-    if message.ByteSize() != size or not known.accepts(message):
+    if message.ByteSize() != size or not accepts(message):
         return None
     return [field for found in message.ListFields() for field in _fields(*found)]
 

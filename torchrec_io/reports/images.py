@@ -14,7 +14,7 @@ import numpy.typing as npt
 from PIL import Image
 
 from .._schema.image_spec import ImageFeature
-from ..inspection.byte_formats import IMAGES, file_format, image_size
+from ..inspection.byte_formats import IMAGES, image_size, sniff
 from .content import ImageSummary, Thumbnail
 from .number_statistics import NumberStatistics
 from .random_sample import RandomSample
@@ -69,7 +69,7 @@ class ImageStatistics:
         """Add images."""
         sizes = []
         for image in images:
-            self._formats[file_format(image.data[:16]) or "unknown"] += 1
+            self._formats[_format_of(image)] += 1
             if image.size is None:
                 self._unreadable += 1
                 if len(self._broken) < _MOST_BROKEN:
@@ -134,6 +134,11 @@ class ImageStatistics:
                 yield image, ""
 
 
+def _format_of(image: RecordImage) -> str:
+    found = sniff(image.data[:16])
+    return found if found in IMAGES else "unknown format"
+
+
 def find_images(
     values: npt.NDArray[np.uint8],
     offsets: npt.NDArray[np.int64],
@@ -167,7 +172,7 @@ def make_thumbnail(
     image: RecordImage, note: str, place: tuple[str, int], label_text: LabelText
 ) -> Thumbnail:
     """Decode an image and encode a small copy of it."""
-    format_ = file_format(image.data[:16]) or "unknown format"
+    format_ = _format_of(image)
     uri, shape, reason = None, None, ""
     if image.size is None:
         reason = "the header cannot be read, or is that of a huge image"
