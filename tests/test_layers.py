@@ -78,7 +78,6 @@ FACADE = {
 # Functions below the public ones that take ``storage_options``, to make the locations of files.
 LOCATING = {
     ("cluster/shared_paths.py", "expand_shared_paths"),
-    ("inspection/inference.py", "infer_parts"),
     ("tools/outputs.py", "check_file_name"),
     ("tools/record_files.py", "RecordFiles.__init__"),
     ("_writing/record_writer.py", "Writer.__init__"),
@@ -346,7 +345,7 @@ def test_every_public_name_resolves() -> None:
 
 
 # Rooms whose public names are used as torchrec_io.ROOM.NAME.
-ROOMS_OF_NAMES = ("cluster", "convert", "csv", "presets", "ranking", "tfds", "tools")
+ROOMS_OF_NAMES = ("cluster", "convert", "csv", "inspection", "presets", "ranking", "tfds", "tools")
 # Rooms whose names are modules.
 ROOMS_OF_MODULES = ("integrations", "messages")
 

@@ -6,16 +6,18 @@ Validation. Protobuf reads them. Fields whose content is of no interest here are
 
 from __future__ import annotations
 
+import functools
 import json
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from importlib.resources import files
-from typing import Any, NamedTuple
+from typing import Any
 
 from google.protobuf import descriptor_pb2, json_format
 
 from .byte_formats import TEXT, sniff
 from .dynamic_messages import GROUP, message_classes, parse_fields, parse_message
+from .features import Parts, RecordKind, ShownField
 
 _Field = descriptor_pb2.FieldDescriptorProto
 
@@ -50,30 +52,10 @@ _KNOWN: dict[str, tuple[str, Callable[[Any], bool]]] = {
         lambda m: any(dataset.features for dataset in m.datasets),
     ),
 }
-KNOWN_NAMES = tuple(_KNOWN)
 
 
-class MessageField(NamedTuple):
-    """A field of a message that has a value.
-
-    Attributes:
-        name: Name of the field; the tag for a value of a TensorBoard summary.
-        kind: Type of the field, such as ``"int64"`` or ``"message"``.
-        values: Its values. Messages are dicts, as in protobuf's JSON.
-    """
-
-    name: str
-    kind: str
-    values: list[Any]
-
-
-def read_known(record: bytes, name: str) -> list[MessageField] | None:
-    """Return the fields of a message that is named in :data:`KNOWN_NAMES`.
-
-    Returns:
-        The fields, or None if the record is not such a message.
-    """
-    message_name, accepts = _KNOWN[name]
+def _read_known(record: bytes, message_name: str, accepts: Callable[[Any], bool]) -> Parts | None:
+    """Return the fields of a message; None if the record is not such a message."""
     message = parse_message(_CLASSES[message_name], record)
     if message is None:
         return None
@@ -81,14 +63,30 @@ def read_known(record: bytes, name: str) -> list[MessageField] | None:
     message.DiscardUnknownFields()
     if message.ByteSize() != size or not accepts(message):
         return None
-    return [field for found in message.ListFields() for field in _fields(*found)]
+    return _message(each for found in message.ListFields() for each in _fields(*found))
 
 
-def _fields(descriptor: Any, value: Any) -> list[MessageField]:
+def _message(fields: Iterable[tuple[str, ShownField]]) -> Parts:
+    shown: dict[str, ShownField] = {}
+    for name, field in fields:
+        # The tags of a TensorBoard summary may be repeated.
+        before = shown.get(name, field._replace(values=[]))
+        shown[name] = before._replace(values=[*before.values, *field.values])
+    return {"message": shown}
+
+
+KNOWN_KINDS = tuple(
+    RecordKind(name, functools.partial(_read_known, message_name=message, accepts=accepts))
+    for name, (message, accepts) in _KNOWN.items()
+)
+
+
+def _fields(descriptor: Any, value: Any) -> list[tuple[str, ShownField]]:
+    """Return the names and values of a field: of a TensorBoard summary, those of its tags."""
     if descriptor.message_type is None:
         kind = _Field.Type.Name(descriptor.type).removeprefix("TYPE_").lower()
         single = isinstance(value, (str, bytes, int, float))
-        return [MessageField(descriptor.name, kind, [value] if single else list(value))]
+        return [(descriptor.name, ShownField(kind, [value] if single else list(value)))]
     if descriptor.message_type.name == "Summary":
         return [_summary_value(item) for item in value.value]
     if descriptor.message_type.GetOptions().map_entry:
@@ -96,9 +94,9 @@ def _fields(descriptor: Any, value: Any) -> list[MessageField]:
         owner = _CLASSES[descriptor.containing_type.name]()
         for key in value:
             _copy_entry(getattr(owner, descriptor.name), key, value[key])
-        return [MessageField(descriptor.name, "map", [next(iter(_to_dict(owner).values()))])]
+        return [(descriptor.name, ShownField("map", [next(iter(_to_dict(owner).values()))]))]
     messages = [value] if hasattr(value, "DESCRIPTOR") else list(value)
-    return [MessageField(descriptor.name, "message", [_to_dict(item) for item in messages])]
+    return [(descriptor.name, ShownField("message", [_to_dict(item) for item in messages]))]
 
 
 def _copy_entry(entries: Any, key: str, value: Any) -> None:
@@ -108,12 +106,12 @@ def _copy_entry(entries: Any, key: str, value: Any) -> None:
         entries[key].CopyFrom(value)
 
 
-def _summary_value(item: Any) -> MessageField:
+def _summary_value(item: Any) -> tuple[str, ShownField]:
     if item.WhichOneof("kind") == "simple_value":
-        return MessageField(item.tag, "float", [item.simple_value])
+        return item.tag, ShownField("float", [item.simple_value])
     content = _to_dict(item)
     content.pop("tag", None)
-    return MessageField(item.tag, "message", [content])
+    return item.tag, ShownField("message", [content])
 
 
 def _to_dict(message: Any) -> dict[str, Any]:
@@ -127,7 +125,7 @@ _VARINT, _FIXED64, _FIXED32 = 0, 1, 5
 _MAX_DEPTH = 8
 
 
-def read_unknown(record: bytes) -> list[MessageField] | None:
+def read_unknown(record: bytes) -> Parts | None:
     """Return the fields of a message without a known type; their names are their numbers.
 
     Returns:
@@ -136,7 +134,9 @@ def read_unknown(record: bytes) -> list[MessageField] | None:
     fields = _read_fields(record, 1)
     if fields is None:
         return None
-    return [MessageField(f"field {number}", kind, fields[number, kind]) for number, kind in fields]
+    return _message(
+        (f"field {number}", ShownField(kind, values)) for (number, kind), values in fields.items()
+    )
 
 
 def _read_fields(data: bytes, depth: int) -> dict[tuple[int, str], list[Any]] | None:

@@ -104,11 +104,13 @@ class Survey(NamedTuple):
         records: Number of records.
         context: Facts about context features, by name, or about the features of Examples.
         lists: Facts about feature lists, by name.
+        total: Number of all records of the files; None if it is unknown.
     """
 
     records: int
     context: dict[str, FeatureSummary]
     lists: dict[str, FeatureSummary]
+    total: int | None = None
 
     def merged(self, later: Survey) -> Survey:
         """Return the facts about these and later records.

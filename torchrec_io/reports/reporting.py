@@ -19,7 +19,8 @@ from .._storage.paths import expand_sets
 from .._storage.remote.options import StorageOptions
 from ..checks import check_integer, counted
 from ..errors import TorchRecIOError
-from ..inspection.record_kind import EXAMPLE_LIST, RecordKind
+from ..inspection.features import RecordKind
+from ..inspection.record_kind import EXAMPLE_LIST
 from ..inspection.record_sample import MaxRecords
 from ..presets.recognition import Preset, recognize_schema
 from ..ranking.schema import Schema as ListSchema
