@@ -5,19 +5,20 @@ from __future__ import annotations
 import base64
 import functools
 import hashlib
+import itertools
 from collections import Counter
 from importlib.resources import files as package_files
 from typing import TYPE_CHECKING, Any
 
 from ..checks import counted
-from . import charts, text
+from . import text
 from .code import MOST_SPECS
 from .extra import import_jinja
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from .content import FeatureReport, ImageSummary, NumberSummary
+    from .content import FeatureReport, Histogram, ImageSummary, NumberSummary
     from .results import Report
 
 # Limits of what a page lists, so that it opens quickly.
@@ -28,6 +29,7 @@ MOST_ROWS = 1000
 
 _TIMES = "\u00d7"
 _FEW_NUMBERS = 12
+_MOST_BARS = 100
 _UNEVEN = 1.5  # largest to mean number of records, from which files are called uneven
 
 
@@ -62,11 +64,12 @@ def _template() -> Any:
     environment.filters |= {"number": text.number, "size": text.size, "shown": text.shown}
     environment.globals |= {
         "balance": _balance,
-        "charts": charts,
-        "compressions": _compressions,
+        "balance_bars": _balance_bars,
+        "bar_titles": _bar_titles,
         "counted": counted,
+        "compressions": _compressions,
+        "interval_texts": _interval_texts,
         "percent": text.percent,
-        "has_rest": _has_rest,
         "quantile_rows": _quantile_rows,
         "range_of": _range_of,
         "range_text": _range_text,
@@ -74,7 +77,6 @@ def _template() -> Any:
         "shows_top": _shows_top,
         "sizes_text": _sizes_text,
         "sketch_of": _sketch_of,
-        "strength": _strength,
         "style": style,
         # The policy of the page allows this style alone.
         "style_hash": base64.b64encode(hashlib.sha256(style.encode()).digest()).decode(),
@@ -82,11 +84,8 @@ def _template() -> Any:
     return environment.get_template("report.html")
 
 
-def _compressions(report: Report) -> str:
-    found = Counter(file.compression or "not compressed" for file in report.files)
-    if len(found) == 1:
-        return next(iter(found))
-    return ", ".join(f"{count:,} {name}" for name, count in found.most_common())
+def _compressions(report: Report) -> list[tuple[str, int]]:
+    return Counter(file.compression or "not compressed" for file in report.files).most_common()
 
 
 def _quantile_rows(summary: NumberSummary, *, is_size: bool = False) -> list[tuple[str, str]]:
@@ -118,13 +117,31 @@ def _balance(report: Report) -> str:
     )
 
 
-def _has_rest(report: Report) -> bool:
-    order = report.label_order
-    return order is not None and any(row[-1] > 0.001 for row in order.shares)
+def _balance_bars(counts: Sequence[int]) -> tuple[list[float], list[str]]:
+    """Return the mean of each group of neighboring files, and its title."""
+    size = -(len(counts) // -_MOST_BARS)
+    groups = [counts[at : at + size] for at in range(0, len(counts), size)]
+    means = [sum(group) / len(group) for group in groups]
+    ends = [(at * size + 1, at * size + len(group)) for at, group in enumerate(groups)]
+    titles = [
+        f"file {first}: {mean:,.0f} records"
+        if first == last
+        else f"files {first} to {last}, mean: {mean:,.0f} records"
+        for (first, last), mean in zip(ends, means, strict=True)
+    ]
+    return means, titles
 
 
-def _strength(value: float | None) -> str:
-    return "not known" if value is None else f"{value:.2f}"
+def _interval_texts(histogram: Histogram) -> list[str]:
+    """Return the intervals of a histogram in words."""
+    starts = [text.number(edge) for edge in histogram.edges]
+    if len(histogram.counts) == 1 or histogram.has_integers:
+        return starts[: len(histogram.counts)]
+    return [f"{start} to {end}" for start, end in itertools.pairwise(starts)]
+
+
+def _bar_titles(intervals: Sequence[str], counts: Sequence[int]) -> list[str]:
+    return [f"{each}: {count:,}" for each, count in zip(intervals, counts, strict=True)]
 
 
 def _shape_text(feature: FeatureReport) -> str:
