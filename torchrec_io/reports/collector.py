@@ -32,7 +32,7 @@ from .feature_statistics import FeatureStatistics, unread_feature
 from .file_damage import Faults
 from .label_order import LabelOrderStatistics
 from .number_statistics import NumberStatistics
-from .record_columns import BlockColumns, PartColumns, column_parser
+from .record_columns import BlockColumns, ColumnParser, PartColumns
 from .text import shown
 
 # Different values that are counted exactly, of all features together.
@@ -87,7 +87,7 @@ class Collector:
         self._schema = schema
         self._findings = dict(schema.findings or {}) if schema is not None else {}
         self._facts = facts
-        self._parser = None if schema is None else column_parser(schema)
+        self._parser = None if schema is None else ColumnParser(schema)
         self._duplicates = DuplicateStatistics() if duplicates else None
         self._features: dict[str, FeatureStatistics] = {}
         self._lists = NumberStatistics()
@@ -227,8 +227,7 @@ class Collector:
         """Return the dependence of the label on the position; None without a label."""
         if self._order is None or self.label is None:
             return None
-        mean = self._files.size / max(1, len(self._files))
-        return self._order.result(self.label, self._label_text, mean)
+        return self._order.result(self.label, self._label_text)
 
     def duplicates(self) -> Any:
         """Return the records with the same content; None if they were not compared."""

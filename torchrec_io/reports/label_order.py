@@ -23,8 +23,6 @@ _LISTED = 7
 _STRONG = 0.2
 # A dependence that chance explains is none: standard deviations above the expected value.
 _SIGNIFICANT = 5
-_BLOCK_BYTES = 1 << 22
-_MOST_BLOCK = 1000
 
 
 class LabelOrderStatistics:
@@ -74,15 +72,12 @@ class LabelOrderStatistics:
                 known[label] = min(len(known), _MOST_CLASSES - 1)
         return np.array([known[label] for label in labels], np.int64)
 
-    def result(
-        self, label: str, label_text: Callable[[Any], str], record_bytes: float
-    ) -> LabelOrder:
+    def result(self, label: str, label_text: Callable[[Any], str]) -> LabelOrder:
         """Return the strength of each dependence, and its consequence for a shuffle.
 
         Args:
             label: Name of the label.
             label_text: Returns the text of a label.
-            record_bytes: Mean size of a record.
         """
         between = _cramers_v(self._by_file)
         within = _cramers_v(self._by_part)
@@ -100,7 +95,6 @@ class LabelOrderStatistics:
             is_sorted,
             _verdict(between, within, neighbors, classes),
             "True" if is_sorted else "10_000",
-            _slow_shuffle(int(self._ends[-1]), record_bytes, classes) if is_sorted else "10_000",
             shares,
             (*(self._class_text(each, label_text) for each in listed), "others"),
         )
@@ -192,13 +186,3 @@ def _verdict(
     *first, last = causes
     text = f"{', '.join(first)} and {last}" if first else last
     return f"The data is not mixed: {text}. Read in this order, batches have similar labels."
-
-
-def _slow_shuffle(records: int, record_bytes: float, classes: int) -> str:
-    """Return a Shuffle of whole blocks, which reads large pieces; "True" for little data.
-
-    A batch has about as many labels as a window has blocks.
-    """
-    block = int(min(_MOST_BLOCK, max(1, _BLOCK_BYTES // max(record_bytes, 1))))
-    window = block * min(256, max(16, 2 * classes))
-    return "True" if window >= records else f"tio.Shuffle(block={block:_}, window={window:_})"
