@@ -205,7 +205,6 @@ def test_names_of_classes_from_the_records(tmp_path: Path) -> None:
     assert values is not None
     assert [(top.value, top.name) for top in values.top] == [(0, "cat"), (1, "dog")]
     assert report.label_order is not None
-    assert report.label_order.labels == ("0 cat", "1 dog", "others")
 
 
 def test_names_of_classes_from_a_conversion(tmp_path: Path) -> None:

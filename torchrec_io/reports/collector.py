@@ -227,7 +227,7 @@ class Collector:
         """Return the dependence of the label on the position; None without a label."""
         if self._order is None or self.label is None:
             return None
-        return self._order.result(self.label, self._label_text)
+        return self._order.result(self.label)
 
     def duplicates(self) -> Any:
         """Return the records with the same content; None if they were not compared."""

@@ -18,24 +18,12 @@ if TYPE_CHECKING:
     from .results import Report
 
 # Limits of what a page lists, so that it opens quickly.
-MOST_FILES = 200
-MOST_DAMAGED = 50
-MOST_CARDS = 150
-MOST_ROWS = 1000
+LIMITS = {"files": 200, "damaged": 50, "cards": 150, "rows": 1000, "specs": MOST_SPECS}
 
 
 def render(report: Report) -> str:
     """Return the page as HTML."""
-    page: str = _template().render(
-        reports=(report, *report.other_sets),
-        limits={
-            "files": MOST_FILES,
-            "damaged": MOST_DAMAGED,
-            "cards": MOST_CARDS,
-            "rows": MOST_ROWS,
-            "specs": MOST_SPECS,
-        },
-    )
+    page: str = _template().render(reports=(report, *report.other_sets), limits=LIMITS)
     return page
 
 
