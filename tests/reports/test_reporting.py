@@ -499,7 +499,8 @@ def test_images(tmp_path: Path) -> None:
     assert images.distinct_sizes == 2
     assert images.widths.count == 61
     notes = " ".join(thumbnail.note for thumbnail in images.thumbnails)
-    assert "tallest" in notes
+    assert "largest" in notes
+    assert "smallest" in notes
     assert [each.record for each in images.thumbnails if each.is_broken] == [61]
     for thumbnail in images.thumbnails:
         assert thumbnail.label == str([0, 1][thumbnail.record == 61] if thumbnail.record > 59

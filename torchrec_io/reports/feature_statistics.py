@@ -136,6 +136,8 @@ class FeatureStatistics:
             label_text: Returns the text of a label of a record.
             is_label: Whether the feature is the label.
         """
+        if not self._owners:
+            return self._unread()
         values = None
         if self._values is not None:
             values = self._values.summary(_LISTED_VALUES, names or {})
@@ -165,6 +167,13 @@ class FeatureStatistics:
             self._images.summary(locate, label_text) if self._images is not None else None,
         )
 
+    def _unread(self) -> FeatureReport:
+        found = self._finding
+        return FeatureReport(
+            self.name, self.part, found.kind, "unread", "", found.why, found.records, found.present,
+            formats=found.formats,
+        )  # fmt: skip
+
     def _remarks(
         self, numbers: NumberSummary | None, values: ValueSummary | None
     ) -> tuple[str, ...]:
@@ -182,14 +191,6 @@ class FeatureStatistics:
         if values is not None and values.is_exact and values.distinct == total > 1:
             remarks.append("all different")
         return tuple(remarks)
-
-
-def unread_feature(name: str, part: str, finding: Finding) -> FeatureReport:
-    """Return the report of a feature whose values cannot be read."""
-    return FeatureReport(
-        name, part, finding.kind, "unread", "", finding.why, finding.records, finding.present,
-        formats=finding.formats,
-    )  # fmt: skip
 
 
 def spec_source(finding: Finding) -> str:
