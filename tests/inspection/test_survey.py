@@ -220,7 +220,7 @@ def test_a_survey_of_files(tmp_path: Path) -> None:
     found = tio.inspection.survey(path, on_error="skip")
     assert (found.records, found.total, list(found.lists)) == (4, 4, [])
     x, y = found.context["x"], found.context["y"]
-    assert (x.present, x.kinds, x.counts, x.extent) == (4, {"int64"}, (2, 2), (0, 7))
-    assert (y.present, y.kinds, y.counts, y.extent) == (3, {"float"}, (1, 1), (0.5, 0.5))
+    assert (x.present, *x.kinds, x.counts, x.extent) == (4, "int64", (2, 2), (0, 7))
+    assert (y.present, *y.kinds, y.counts, y.extent) == (3, "float", (1, 1), (0.5, 0.5))
     with pytest.raises(ValueError, match="on_error must be"):
         tio.inspection.survey(path, on_error="ignore")  # type: ignore[arg-type]

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, cast
 
 from tests.support.byte_format_model import sniff_model
 from torchrec_io._schema.image_spec import ImageFeature
 from torchrec_io.inspection.byte_formats import IMAGES, image_size
 from torchrec_io.inspection.features import (
-    InspectedFeature,
     Kind,
+    ShownField,
     inspect_example,
     inspect_sequence_example,
 )
@@ -29,22 +29,22 @@ class _Summary:
         self.formats: Counter[str] = Counter()
         self.are_images_valid = True
 
-    def add(self, feature: InspectedFeature) -> None:
+    def add(self, feature: ShownField) -> None:
         self.records += 1
         if feature.kind != "none":
             self.present += 1
             self._add_values(feature)
 
-    def add_list(self, steps: list[InspectedFeature]) -> None:
+    def add_list(self, steps: list[ShownField]) -> None:
         self.records += 1
         self.present += 1
         self.steps = _widened(self.steps, len(steps))
         for step in steps:
             self._add_values(step)
 
-    def _add_values(self, feature: InspectedFeature) -> None:
+    def _add_values(self, feature: ShownField) -> None:
         if feature.kind != "none":
-            self.kinds.add(feature.kind)
+            self.kinds.add(cast("Kind", feature.kind))
         self.counts = _widened(self.counts, len(feature.values))
         for value in feature.values:
             if isinstance(value, bytes):

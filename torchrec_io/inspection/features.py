@@ -7,42 +7,13 @@ surrogates.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from .._schema.stored_names import name_of
+from .dynamic_messages import parse_message
 
 Kind: TypeAlias = Literal["bytes", "float", "int64", "none"]
-
-# The fields of each message, as :func:`message_classes` takes them. The entries of maps are
-# messages of their own, because the keys of a map must be UTF-8.
-_MESSAGES = {
-    "BytesList": ["bytes* value 1"],
-    "FloatList": ["float* value 1"],
-    "Int64List": ["int64* value 1"],
-    "Feature": ["BytesList| bytes 1", "FloatList| float 2", "Int64List| int64 3"],
-    "FeatureEntry": ["bytes key 1", "Feature value 2"],
-    "Features": ["FeatureEntry* feature 1"],
-    "FeatureList": ["Feature* feature 1"],
-    "FeatureListEntry": ["bytes key 1", "FeatureList value 2"],
-    "FeatureLists": ["FeatureListEntry* feature_list 1"],
-    "Example": ["Features features 1"],
-    "SequenceExample": ["Features context 1", "FeatureLists feature_lists 2"],
-    "ExampleList": ["Example* examples 1", "Example context 2"],
-}
-
-
-class InspectedFeature(NamedTuple):
-    """A feature of a record.
-
-    Attributes:
-        kind: Kind of its list; "none" if it has no list.
-        values: Values of the list.
-    """
-
-    kind: Kind
-    values: list[bytes] | list[float] | list[int]
 
 
 class ShownField(NamedTuple):
@@ -76,25 +47,25 @@ class RecordKind(NamedTuple):
     read: Callable[[bytes], Parts | None]
 
 
-def inspect_example(record: bytes) -> dict[str, InspectedFeature] | None:
+def inspect_example(record: bytes) -> dict[str, ShownField] | None:
     """Return the features of a serialized ``tf.train.Example``, or None if this is not one.
 
     An empty record is an Example without features, and so are some other byte strings that happen
     to be valid protobuf. For a ``tf.train.SequenceExample`` the result is its context.
     """
-    example = _parse("Example", record)
+    example = parse_message("Example", record)
     return None if example is None else _features_of(example.features)
 
 
 def inspect_sequence_example(
     record: bytes,
-) -> tuple[dict[str, InspectedFeature], dict[str, list[InspectedFeature]]] | None:
+) -> tuple[dict[str, ShownField], dict[str, list[ShownField]]] | None:
     """Return the context and the feature lists of a serialized ``tf.train.SequenceExample``.
 
     Returns:
         The features, or None if this is not a SequenceExample.
     """
-    example = _parse("SequenceExample", record)
+    example = parse_message("SequenceExample", record)
     if example is None:
         return None
     lists = {
@@ -106,37 +77,23 @@ def inspect_sequence_example(
 
 def inspect_example_list(
     record: bytes,
-) -> tuple[dict[str, InspectedFeature], list[dict[str, InspectedFeature]]] | None:
+) -> tuple[dict[str, ShownField], list[dict[str, ShownField]]] | None:
     """Return the context and the examples of a serialized ``ExampleListWithContext``.
 
     Returns:
         The features, or None if this is not such a message.
     """
-    found = _parse("ExampleList", record)
+    found = parse_message("ExampleList", record)
     if found is None:
         return None
     examples = [_features_of(example.features) for example in found.examples]
     return _features_of(found.context.features), examples
 
 
-def _features_of(features: Any) -> dict[str, InspectedFeature]:
+def _features_of(features: Any) -> dict[str, ShownField]:
     return {name_of(entry.key): _feature_of(entry.value) for entry in features.feature}
 
 
-def _feature_of(feature: Any) -> InspectedFeature:
+def _feature_of(feature: Any) -> ShownField:
     kind = feature.WhichOneof("kind")
-    return InspectedFeature(kind or "none", list(getattr(feature, kind).value) if kind else [])
-
-
-def _parse(name: str, record: bytes) -> Any:
-    """Return the message of a record; None if its bytes are not valid."""
-    from .dynamic_messages import parse_message  # noqa: PLC0415  # only to inspect records
-
-    return parse_message(_classes()[name], record)
-
-
-@functools.cache
-def _classes() -> dict[str, Any]:
-    from .dynamic_messages import message_classes  # noqa: PLC0415  # only to inspect records
-
-    return message_classes("torchrec_io.inspected", _MESSAGES)
+    return ShownField(kind or "none", list(getattr(feature, kind).value) if kind else [])

@@ -13,7 +13,7 @@ from .._schema.schema import Schema
 from .._schema.stored_names import feature_names
 from ..checks import suggest_names
 from .byte_formats import EMPTY, IMAGES, OTHER, TENSOR, TEXT, sniff
-from .features import InspectedFeature, inspect_example, inspect_sequence_example
+from .features import ShownField, inspect_example, inspect_sequence_example
 from .inference import DTYPES
 from .record_kind import BYTES, EXAMPLE, EXAMPLE_LIST, SEQUENCE, natural_key, recognize_kind
 
@@ -98,7 +98,7 @@ def _value_hint(schema: Schema, record: bytes, name: str, key: str) -> str:
     filled = [step for step in _steps_of(record, key, in_lists=in_lists) if step.values]
     if not filled:
         return ""
-    kind, values = filled[0]
+    kind, values, _ = filled[0]
     wanted = next((each.dtype for each in spec.stored_keys(name) if each.key == key), "")
     shape = [] if len(values) == 1 else [len(values)]
     if kind != "bytes":
@@ -108,7 +108,7 @@ def _value_hint(schema: Schema, record: bytes, name: str, key: str) -> str:
     class_name = type(getattr(spec, "element", spec)).__name__
     if wanted == "string" and class_name not in _DECODING:
         return ""
-    value: bytes = values[0]  # type: ignore[assignment]  # of this kind
+    value: bytes = values[0]
     is_several = in_lists or bool(shape) or hasattr(spec, "element")
     what, decoding = _decoding_of(value, spec)
     if not what or (class_name == "RawFeature" and not decoding):
@@ -136,7 +136,7 @@ def _decoding_of(value: bytes, spec: Feature) -> tuple[str, str]:
     return {TEXT: "text", EMPTY: ""}.get(found, _file_text(found)), ""
 
 
-def _steps_of(record: bytes, key: str, *, in_lists: bool) -> Sequence[InspectedFeature]:
+def _steps_of(record: bytes, key: str, *, in_lists: bool) -> Sequence[ShownField]:
     """Return a stored feature, or the steps of a feature list."""
     if in_lists:
         found = inspect_sequence_example(record)

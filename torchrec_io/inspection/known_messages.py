@@ -7,25 +7,17 @@ Validation. Protobuf reads them. Fields whose content is of no interest here are
 from __future__ import annotations
 
 import functools
-import json
 import struct
 from collections.abc import Callable, Iterable
-from importlib.resources import files
 from typing import Any
 
 from google.protobuf import descriptor_pb2, json_format
 
 from .byte_formats import TEXT, sniff
-from .dynamic_messages import GROUP, message_classes, parse_fields, parse_message
+from .dynamic_messages import GROUP, message_class, parse_fields, parse_message
 from .features import Parts, RecordKind, ShownField
 
 _Field = descriptor_pb2.FieldDescriptorProto
-
-# The fields of each message, as :func:`message_classes` takes them.
-_CLASSES = message_classes(
-    "torchrec_io.known",
-    json.loads((files(__package__) / "known_messages.json").read_text("utf-8")),
-)
 
 
 def _is_range(message: Any) -> bool:
@@ -56,7 +48,7 @@ _KNOWN: dict[str, tuple[str, Callable[[Any], bool]]] = {
 
 def _read_known(record: bytes, message_name: str, accepts: Callable[[Any], bool]) -> Parts | None:
     """Return the fields of a message; None if the record is not such a message."""
-    message = parse_message(_CLASSES[message_name], record)
+    message = parse_message(message_name, record)
     if message is None:
         return None
     size = message.ByteSize()
@@ -91,7 +83,7 @@ def _fields(descriptor: Any, value: Any) -> list[tuple[str, ShownField]]:
         return [_summary_value(item) for item in value.value]
     if descriptor.message_type.GetOptions().map_entry:
         # A map of messages reads as one dict.
-        owner = _CLASSES[descriptor.containing_type.name]()
+        owner = message_class(descriptor.containing_type.name)()
         for key in value:
             _copy_entry(getattr(owner, descriptor.name), key, value[key])
         return [(descriptor.name, ShownField("map", [next(iter(_to_dict(owner).values()))]))]

@@ -12,7 +12,6 @@ from typing import NamedTuple, TypeAlias
 
 from .byte_formats import TEXT, sniff
 from .features import (
-    InspectedFeature,
     Parts,
     RecordKind,
     ShownField,
@@ -149,14 +148,11 @@ def _read_example_list(record: bytes) -> Parts | None:
     return {"context": _shown(context), "examples": shown}
 
 
-def _shown(features: Mapping[str, InspectedFeature]) -> dict[str, ShownField]:
-    return {
-        name: ShownField(features[name].kind, features[name].values)
-        for name in sorted(features, key=natural_key)
-    }
+def _shown(features: Mapping[str, ShownField]) -> dict[str, ShownField]:
+    return {name: features[name] for name in sorted(features, key=natural_key)}
 
 
-def _joined(items: Iterable[InspectedFeature | None], noun: str) -> ShownField:
+def _joined(items: Iterable[ShownField | None], noun: str) -> ShownField:
     items = list(items)
     kinds = {item.kind for item in items if item is not None}
     kind = "/".join(sorted(kinds - {"none"} or kinds)) or "none"
