@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from .._order.orders import StreamOrder
+from .._parsing.stored_names import feature_names
 from .._parsing.wrapping import field_prefix
 from .._records.record_block import RecordBlock
 from .._schema.schema import Schema
-from .._schema.stored_names import feature_names
 from ..checks import counted, joined_names
 from ..errors import TorchRecIOError
 from .pipeline import IndexedPipeline, Pipeline

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from .._schema.stored_names import name_of
+from .._parsing.stored_names import name_of
 from .dynamic_messages import parse_message
 
 Kind: TypeAlias = Literal["bytes", "float", "int64", "none"]

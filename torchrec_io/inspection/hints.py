@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from .._parsing.stored_names import feature_names
 from .._schema.dtypes import RAW_DTYPES, item_bytes
 from .._schema.feature import Feature
 from .._schema.schema import Schema
-from .._schema.stored_names import feature_names
 from ..checks import suggest_names
 from .byte_formats import EMPTY, IMAGES, OTHER, TENSOR, TEXT, sniff
 from .features import ShownField, inspect_example, inspect_sequence_example

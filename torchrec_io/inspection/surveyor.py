@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias, TypeVar, cast
 
 from .. import _core
+from .._parsing.stored_names import name_of, no_characters
 from .._records.record_block import RecordBlock, RecordList
 from .._schema.image_spec import ImageFeature
-from .._schema.stored_names import name_of, no_characters
 from ..errors import SchemaError
 from .byte_formats import image_size, printable
 from .features import Kind

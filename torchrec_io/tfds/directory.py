@@ -9,11 +9,11 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from .._order.selection import Selection
+from .._parsing.stored_names import feature_names
 from .._records.index import RecordIndex
 from .._records.index_cache import open_indexes
 from .._records.sequential import iter_records
 from .._schema.schema import Schema
-from .._schema.stored_names import feature_names
 from .._storage.compression import SUFFIXES, without_suffix
 from .._storage.folders import file_names, folder_of
 from .._storage.local import StrPath
