@@ -21,7 +21,7 @@ from ..tfds.info import INFO_FILE, read_info
 Names: TypeAlias = Mapping[int, str]
 
 # The label that conversions of images write.
-CONVERTED_LABEL = "image/class/label"
+_CONVERTED_LABEL = "image/class/label"
 
 _LABELS = ("label", "labels", "class", "target", "y")
 _NAMED_LABEL = re.compile(r"(?:^|.*[/_.-])(?:label|labels|class|target)(?:_?id)?$", re.IGNORECASE)
@@ -30,8 +30,8 @@ _MOST_NAMES = 10_000
 _MOST_LABELS_BYTES = 16 << 20
 
 
-class TfdsFacts(NamedTuple):
-    """Facts of the files that TensorFlow Datasets writes beside the data.
+class Facts(NamedTuple):
+    """Facts of files beside the data, which TensorFlow Datasets or a conversion wrote.
 
     Attributes:
         names: Names of the classes of features, by the feature's name.
@@ -42,10 +42,11 @@ class TfdsFacts(NamedTuple):
     target: str | None
 
 
-def read_tfds_facts(folder: Location) -> TfdsFacts:
-    """Return facts about the dataset in a folder; none if it is not one of TFDS, or is invalid."""
-    names: dict[str, Names] = {}
+def read_facts(file: Location) -> Facts:
+    """Return the facts beside a file; none of those that are not valid."""
+    names = _read_labels_file(file)
     target = None
+    folder = file.parent
     try:
         if has_file(folder.child(FEATURES_FILE)):
             features = read_features(folder)
@@ -57,22 +58,19 @@ def read_tfds_facts(folder: Location) -> TfdsFacts:
             if isinstance(keys, tuple) and len(keys) == 2 and isinstance(keys[1], str):
                 target = keys[1]
     except (TorchRecIOError, OSError):
-        return TfdsFacts({}, None)
-    return TfdsFacts(names, target)
+        return Facts(_read_labels_file(file), None)
+    return Facts(names, target)
 
 
-def read_labels_file(file: Location) -> Names | None:
-    """Return the names in ``NAME.labels.txt``; None without.
-
-    Conversions of images write them, for the feature :data:`CONVERTED_LABEL`.
-    """
+def _read_labels_file(file: Location) -> dict[str, Names]:
+    """Return the names in ``NAME.labels.txt``, which conversions of images write."""
     stem = _SHARD_NUMBER.sub("", file.name)
     try:
         with open_binary(file.at(f"{stem}.labels.txt")) as content:
             lines = content.read(_MOST_LABELS_BYTES).decode("utf-8", "replace").splitlines()
     except OSError:
-        return None
-    return dict(enumerate(lines[:_MOST_NAMES]))
+        return {}
+    return {_CONVERTED_LABEL: dict(enumerate(lines[:_MOST_NAMES]))}
 
 
 def choose_label(findings: Mapping[str, Finding], target: str | None) -> str | None:

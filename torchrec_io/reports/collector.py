@@ -18,9 +18,8 @@ from ..inspection.record_kind import natural_key
 from ..ranking.schema import Schema as ListSchema
 from ..tools.record_files import RecordFiles
 from .class_names import (
-    CONVERTED_LABEL,
+    Facts,
     Names,
-    TfdsFacts,
     TwinNames,
     choose_label,
     first_values,
@@ -54,9 +53,8 @@ class Collector:
         files: Files of the records.
         schema: Inferred schema; None if records have no features.
         preview: Some of the records.
-        facts: Facts that TensorFlow Datasets wrote about the data.
+        facts: Facts of files beside the data.
         label: Name of the label; None to find it by its name.
-        names: Names that a conversion of images wrote, or None.
         duplicates: Whether records are compared with each other.
 
     Attributes:
@@ -74,9 +72,8 @@ class Collector:
         schema: Schema | ListSchema | None,
         preview: RecordBlock | None,
         *,
-        facts: TfdsFacts,
+        facts: Facts,
         label: str | None,
-        names: Names | None,
         duplicates: bool,
     ) -> None:
         self._files = files
@@ -96,7 +93,6 @@ class Collector:
         self.records: int = 0
         self.read: int = 0
         self.label: str | None = self._check_label(label)
-        self._names = names
         self._twin = None if self.label is None else twin_of(self.label, self._findings)
         self._twin_names = TwinNames()
         self._order: LabelOrderStatistics | None = None
@@ -193,8 +189,7 @@ class Collector:
         """Return the names of the classes of the label: of TFDS, of a file or of the records."""
         if self.label is None:
             return None
-        converted = self._names if self.label == CONVERTED_LABEL else None
-        return self._facts.names.get(self.label) or converted or self._twin_names.names
+        return self._facts.names.get(self.label) or self._twin_names.names
 
     def _label_text(self, label: Any) -> str:
         names = self.class_names()

@@ -129,8 +129,6 @@ class ImageSummary:
         formats: Number of images of each format, the most frequent first.
         sizes: Number of images of the most frequent sizes, with width and height.
         distinct_sizes: Number of different sizes; a lower bound if there are very many.
-        widths: Statistics of the widths.
-        heights: Statistics of the heights.
         thumbnails: Images chosen at random, in their order, then remarkable ones.
     """
 
@@ -139,8 +137,6 @@ class ImageSummary:
     formats: dict[str, int]
     sizes: tuple[tuple[int, int, int], ...]
     distinct_sizes: int
-    widths: NumberSummary
-    heights: NumberSummary
     thumbnails: tuple[Thumbnail, ...]
 
 

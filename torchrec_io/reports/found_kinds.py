@@ -32,12 +32,10 @@ class FoundKinds(NamedTuple):
 
     Attributes:
         main: The most frequent kind; None without records.
-        name: Its name to show.
         others: Records that have no features.
     """
 
     main: RecordKind | None
-    name: str
     others: tuple[OtherRecords, ...]
 
 
@@ -45,7 +43,7 @@ def find_kinds(preview: RecordBlock | None) -> FoundKinds:
     """Return the kinds of some records."""
     records = [] if preview is None else list(_some_records(preview))
     if not records:
-        return FoundKinds(None, "no records", ())
+        return FoundKinds(None, ())
     groups = group_by_kind(records)
     main = max(
         groups,
@@ -68,7 +66,7 @@ def find_kinds(preview: RecordBlock | None) -> FoundKinds:
         for group in groups
         if group.kind is not main or group.kind not in WITH_FEATURES
     )
-    return FoundKinds(main, main.name, others)
+    return FoundKinds(main, others)
 
 
 def _some_records(preview: RecordBlock) -> Iterator[bytes]:

@@ -16,7 +16,6 @@ from PIL import Image
 from .._schema.image_spec import ImageFeature
 from ..inspection.byte_formats import IMAGES, image_size, sniff
 from .content import ImageSummary, Thumbnail
-from .number_statistics import NumberStatistics
 from .random_sample import RandomSample
 
 _MOST_SHOWN = 24
@@ -58,7 +57,6 @@ class ImageStatistics:
     def __init__(self) -> None:
         self._formats: Counter[str] = Counter()
         self._sizes: Counter[tuple[int, int]] = Counter()
-        self._widths, self._heights = NumberStatistics(), NumberStatistics()
         self._unreadable = 0
         self._sample: RandomSample[RecordImage] = RandomSample(_MOST_SHOWN)
         self._broken: list[RecordImage] = []
@@ -67,7 +65,6 @@ class ImageStatistics:
 
     def add(self, images: Sequence[RecordImage]) -> None:
         """Add images."""
-        sizes = []
         for image in images:
             self._formats[_format_of(image)] += 1
             if image.size is None:
@@ -75,14 +72,9 @@ class ImageStatistics:
                 if len(self._broken) < _MOST_BROKEN:
                     self._broken.append(image)
                 continue
-            sizes.append(image.size)
             if image.size in self._sizes or len(self._sizes) < _MOST_SIZES:
                 self._sizes[image.size] += 1
             self._note_extremes(image, image.size[0] * image.size[1])
-        if sizes:
-            both = np.array(sizes, np.int64)
-            self._widths.add(both[:, 0])
-            self._heights.add(both[:, 1])
         self._sample.offer(len(images), images.__getitem__)
 
     def _note_extremes(self, image: RecordImage, area: int) -> None:
@@ -100,8 +92,6 @@ class ImageStatistics:
             dict(self._formats.most_common()),
             tuple(sizes),
             len(self._sizes),
-            self._widths.summary(),
-            self._heights.summary(),
             tuple(
                 make_thumbnail(image, note, locate(image.record), label_text)
                 for image, note in self._shown()
@@ -112,9 +102,8 @@ class ImageStatistics:
         """Yield images with their remarks, each once: a sample, odd ones, then broken ones."""
         extremes = self._extremes if len(self._sizes) > 1 else {}
         odd = [image for _, image in extremes.values()]
-        for image in {
-            id(each): each for each in (*self._sample.items, *odd, *self._broken)
-        }.values():
+        shown = {id(image): image for image in (*self._sample.items, *odd, *self._broken)}
+        for image in shown.values():
             notes = [kind for kind, (_, extreme) in extremes.items() if extreme is image]
             yield image, ", ".join(notes)
 

@@ -27,7 +27,7 @@ from ..ranking.schema import Schema as ListSchema
 from ..tfds.features_json import FEATURES_FILE
 from ..tools.record_files import RecordFiles
 from ..tools.report import JobReport, Watcher
-from .class_names import read_labels_file, read_tfds_facts
+from .class_names import read_facts
 from .code import MOST_SPECS, paths_source, training_loop
 from .collector import Collector
 from .content import NumberSummary
@@ -152,7 +152,6 @@ def report_sets(
 def _report(each: _Set, label: str | None, jobs: int, *, compares: bool) -> Report:
     began = time.perf_counter()
     title, files, selection, faults = each
-    first = files.locations[0]
     is_exact = len(selection) == len(files)
     preview = read_preview(files, selection)
     kinds = find_kinds(preview)
@@ -161,9 +160,8 @@ def _report(each: _Set, label: str | None, jobs: int, *, compares: bool) -> Repo
         files,
         inferred.schema,
         preview,
-        facts=read_tfds_facts(first.parent),
+        facts=read_facts(files.locations[0]),
         label=label,
-        names=read_labels_file(first),
         duplicates=compares,
     )
     collector.run(selection, jobs, faults)
@@ -174,7 +172,7 @@ def _report(each: _Set, label: str | None, jobs: int, *, compares: bool) -> Repo
     )
     return Report(
         title=title,
-        kind=kinds.name,
+        kind="no records" if kinds.main is None else kinds.main.name,
         files=report_files(files.reader.indexes, faults),
         records=len(files),
         inspected=collector.read,

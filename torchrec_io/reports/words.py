@@ -125,14 +125,3 @@ def shows_top(feature: FeatureReport) -> bool:
         total = values.others + sum(top.count for top in values.top)
         return values.distinct <= _FEW_NUMBERS and total > values.distinct
     return values.top[0].count > 1 or not feature.samples
-
-
-def sketch_of(feature: FeatureReport) -> Sequence[float]:
-    """Return the lengths of the small bars of a feature; none if they would say nothing."""
-    values = feature.values
-    if feature.role in ("class", "text") and values is not None and values.distinct > 1:
-        return [top.count for top in values.top] if values.top[0].count > 1 else ()
-    summary = feature.numbers or feature.lengths
-    if summary is None or summary.histogram is None or summary.minimum == summary.maximum:
-        return ()
-    return summary.histogram.counts
