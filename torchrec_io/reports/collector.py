@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import closing
 from typing import Any, TypeAlias
 
@@ -31,7 +30,7 @@ from .feature_statistics import FeatureStatistics
 from .file_damage import Faults
 from .label_order import LabelOrderStatistics
 from .number_statistics import NumberStatistics
-from .record_columns import BlockColumns, ColumnParser, PartColumns
+from .record_columns import BlockColumns, ColumnParser
 from .text import shown
 
 # Different values that are counted exactly, of all features together.
@@ -145,7 +144,9 @@ class Collector:
         self._add_labels(parsed, numbers, labels)
         texts = dict(zip(numbers.tolist(), labels, strict=True))
         for part in parsed.parts:
-            self._add_part(part, texts)
+            own = [texts.get(number) for number in part.numbers.tolist()]
+            for name, column in part.columns.items():
+                self._features[name].add(column, part.numbers, own)
 
     def _labels_of(self, parsed: BlockColumns) -> tuple[npt.NDArray[np.int64], list[Any]]:
         """Return the numbers of records, and the label of each; None where there is none."""
@@ -165,11 +166,6 @@ class Collector:
             has_label = np.array([label is not None for label in labels])
             known = [label for label in labels if label is not None]
             self._order.add(numbers[has_label], known)
-
-    def _add_part(self, part: PartColumns, texts: dict[int, Any]) -> None:
-        labels: Sequence[Any] = [texts.get(number) for number in part.numbers.tolist()]
-        for name, column in part.columns.items():
-            self._features[name].add(column, part.numbers, labels)
 
     # ---- results ----
 

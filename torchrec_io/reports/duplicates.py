@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from .._records.record_block import RecordBlock
 from .content import Duplicates
-from .extra import import_datasketches
+from .extra import import_extra
 
 # Hashes of this number of records are kept: 64 MB with their numbers.
 MOST_EXACT = 1 << 22
@@ -50,7 +50,7 @@ class DuplicateStatistics:
         self._hashes.append(hashes)
         self._numbers.append(numbers)
         if self._sketch is None and self._records > MOST_EXACT:
-            self._sketch = import_datasketches().hll_sketch(_LOG_REGISTERS)
+            self._sketch = import_extra("datasketches").hll_sketch(_LOG_REGISTERS)
         if self._sketch is not None:
             for kept in self._hashes:
                 for value in kept.view(np.int64).tolist():

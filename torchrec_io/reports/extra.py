@@ -6,25 +6,12 @@ import importlib
 from typing import Any
 
 
-def import_datasketches() -> Any:
-    """Import and return datasketches.
+def import_extra(name: str) -> Any:
+    """Import and return an optional package: datasketches or jinja2.
 
     Raises:
         ImportError: If it is not installed.
     """
-    return _import("datasketches")
-
-
-def import_jinja() -> Any:
-    """Import and return jinja2.
-
-    Raises:
-        ImportError: If it is not installed.
-    """
-    return _import("jinja2")
-
-
-def _import(name: str) -> Any:
     try:
         return importlib.import_module(name)
     except ImportError:

@@ -13,7 +13,6 @@ from .content import FileReport
 _CELLS = 120
 # Damaged files up to this size in total are searched for all damage.
 _MOST_SEARCHED = 1 << 30
-_MOST_REASONS = 20
 
 
 class Faults(Watcher):
@@ -25,16 +24,16 @@ class Faults(Watcher):
     Attributes:
         damaged: Number of damaged records of each file.
         lost: Reason why the rest of a file cannot be read, by path.
-        reasons: The first errors about records that do not match the schema.
-        unfit: Number of these records.
+        unfit: Number of records that do not match the schema.
+        first_reason: The first error about these.
     """
 
     def __init__(self, watcher: Watcher | None) -> None:
         self._watcher = watcher or Watcher()
         self.damaged: Counter[str] = Counter()
         self.lost: dict[str, str] = {}
-        self.reasons: list[str] = []
         self.unfit: int = 0
+        self.first_reason = ""
         self.is_indexed = False
 
     @property
@@ -56,8 +55,7 @@ class Faults(Watcher):
     def refuse(self, error: DecodeError) -> None:
         """Count a record that cannot be parsed."""
         self.unfit += 1
-        if len(self.reasons) < _MOST_REASONS:
-            self.reasons.append(str(error))
+        self.first_reason = self.first_reason or str(error)
 
 
 def report_files(indexes: tuple[RecordIndex, ...], faults: Faults) -> tuple[FileReport, ...]:

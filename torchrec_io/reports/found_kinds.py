@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from .._records.record_block import RecordBlock
 from ..inspection.features import Parts, RecordKind, ShownField
-from ..inspection.record_kind import EXAMPLE, EXAMPLE_LIST, PLAIN_TEXT, SEQUENCE, group_by_kind
+from ..inspection.record_kind import (
+    EXAMPLE,
+    EXAMPLE_LIST,
+    PLAIN_TEXT,
+    SEQUENCE,
+    RecordGroup,
+    group_by_kind,
+)
 from .content import OtherRecords
 from .text import decoded, sample_text, shown
 
@@ -53,20 +60,17 @@ def find_kinds(preview: RecordBlock | None) -> FoundKinds:
         ),
     ).kind
     others = tuple(
-        OtherRecords(
-            group.kind.name,
-            len(group.positions),
-            tuple(
-                _content_of(group.kind, records[position], parts)
-                for position, parts in [*zip(group.positions, group.parts, strict=True)][
-                    :_SHOWN_OTHERS
-                ]
-            ),
-        )
+        _show_others(group, records)
         for group in groups
         if group.kind is not main or group.kind not in WITH_FEATURES
     )
     return FoundKinds(main, others)
+
+
+def _show_others(group: RecordGroup, records: Sequence[bytes]) -> OtherRecords:
+    shown = [*zip(group.positions, group.parts, strict=True)][:_SHOWN_OTHERS]
+    samples = tuple(_content_of(group.kind, records[at], parts) for at, parts in shown)
+    return OtherRecords(group.kind.name, len(group.positions), samples)
 
 
 def _some_records(preview: RecordBlock) -> Iterator[bytes]:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .content import Histogram, NumberSummary
-from .extra import import_datasketches
+from .extra import import_extra
 
 # Size of a sketch of quantiles: the error of a rank is about 0.3 %, and the memory 25 KB.
 _SKETCH_SIZE = 1024
@@ -31,7 +31,7 @@ class NumberStatistics:
     """
 
     def __init__(self) -> None:
-        self._sketch: Any = import_datasketches().kll_doubles_sketch(_SKETCH_SIZE)
+        self._sketch: Any = import_extra("datasketches").kll_doubles_sketch(_SKETCH_SIZE)
         self._count = self._nan = self._above = self._below = self._zeros = 0
         self._finite = 0
         self._mean = self._squares = 0.0  # squares: sum of the squared distances from the mean

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ..checks import counted
 from . import text, words
 from .code import MOST_SPECS
-from .extra import import_jinja
+from .extra import import_extra
 
 if TYPE_CHECKING:
     from .results import Report
@@ -32,7 +32,7 @@ def _template() -> Any:
     """Return the template of pages, compiled once."""
     templates = package_files(__package__) / "templates"
     style = (templates / "report.css").read_text("utf-8")
-    jinja = import_jinja()
+    jinja = import_extra("jinja2")
     environment = jinja.Environment(
         loader=jinja.FunctionLoader(lambda name: (templates / name).read_text("utf-8")),
         autoescape=True,

@@ -31,7 +31,7 @@ from .class_names import read_facts
 from .code import MOST_SPECS, paths_source, training_loop
 from .collector import Collector
 from .content import NumberSummary
-from .extra import import_datasketches, import_jinja
+from .extra import import_extra
 from .file_damage import Faults, report_files
 from .found_kinds import WITH_FEATURES, find_kinds
 from .number_statistics import NumberStatistics
@@ -126,8 +126,8 @@ def report_sets(
     watcher: Watcher | None,
 ) -> Report:
     """Report each set of files by itself; see :func:`report`."""
-    import_datasketches()
-    import_jinja()
+    import_extra("datasketches")
+    import_extra("jinja2")
     if max_records is not None:
         check_integer("max_records", max_records, 1)
     check_integer("jobs", jobs, 1)
@@ -285,7 +285,7 @@ def _notes(files: RecordFiles, inferred: _Inferred, faults: Faults) -> Iterator[
         yield (
             f"{counted(faults.unfit, 'inspected record')} could not be parsed and "
             f"{'is' if faults.unfit == 1 else 'are'} not in the statistics. The first error: "
-            f"{faults.reasons[0]}."
+            f"{faults.first_reason}."
         )
     if has_file(files.locations[0].parent.child(FEATURES_FILE)):
         yield (

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .content import TopValue, ValueSummary
-from .extra import import_datasketches
+from .extra import import_extra
 from .text import decoded
 
 V = TypeVar("V", int, bytes)
@@ -48,7 +48,7 @@ class ValueCounter(Generic[V]):
             self._start_estimates(self._counts)
 
     def _start_estimates(self, counts: dict[V, int]) -> None:
-        sketches = import_datasketches()
+        sketches = import_extra("datasketches")
         self._frequent = sketches.frequent_items_sketch(_LOG_ITEMS)
         self._distinct = sketches.hll_sketch(_LOG_REGISTERS)
         self._counts = None
@@ -72,7 +72,7 @@ class ValueCounter(Generic[V]):
         if self._counts is not None:
             found, distinct = list(self._counts.items()), len(self._counts)
         else:
-            kind = import_datasketches().frequent_items_error_type.NO_FALSE_NEGATIVES
+            kind = import_extra("datasketches").frequent_items_error_type.NO_FALSE_NEGATIVES
             found = [(row[0], row[1]) for row in self._frequent.get_frequent_items(kind)]
             distinct = min(self._total, max(self._most, round(self._distinct.get_estimate())))
         listed = sorted(found, key=lambda item: (-item[1], item[0]))[:most_listed]
