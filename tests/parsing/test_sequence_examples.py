@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import torchrec_io as tio
+from tests.support.cover import pairs
 from tests.support.examples import example_of, sequence_example_of
 from torchrec_io.errors import DecodeError, SchemaError
 
@@ -100,10 +101,10 @@ def test_steps_are_padded(batch: Any, writer: str) -> None:
         assert sample["x"].tolist() == [shaped(step, shape) for step in steps]
 
 
-@pytest.mark.parametrize("dtype", ["int64", "uint8", "float32", "string"])
-@pytest.mark.parametrize("shape", [[], [1], [2]])
-@pytest.mark.parametrize("number", [0, 7, 70])
-@pytest.mark.parametrize("change", [-1, 1])
+@pytest.mark.parametrize(
+    ("dtype", "shape", "number", "change"),
+    pairs(["int64", "uint8", "float32", "string"], [[], [1], [2]], [0, 7, 70], [-1, 1]),
+)
 def test_a_step_of_a_wrong_count_is_named(
     dtype: Any, shape: list[int], number: int, change: int
 ) -> None:
