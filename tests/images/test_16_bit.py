@@ -53,8 +53,12 @@ def luma(red: int, green: int, blue: int) -> int:
 
 
 @pytest.mark.parametrize("stored", [1, 2, 3, 4])
-@pytest.mark.parametrize("channels", [1, 2, 3, 4])
-def test_channels_are_converted(stored: int, channels: int) -> None:
+def test_channels_are_converted(stored: int) -> None:
+    for channels in (1, 2, 3, 4):
+        check_channels(stored, channels)
+
+
+def check_channels(stored: int, channels: int) -> None:
     array = wide_noise(4, 5, stored)
     expected = []
     for pixel in array.reshape(-1, stored).tolist():
@@ -112,15 +116,15 @@ def test_padding_has_the_same_scale() -> None:
     assert fill[0, 0, 2, 0] == 2 * 257
 
 
-@pytest.mark.parametrize("orientation", range(1, 9))
-def test_exif_orientation(orientation: int) -> None:
+def test_exif_orientation() -> None:
     array = noise(3, 4)
-    exif = oriented(orientation)
-    expected = decoded(encoded(array, "PNG", exif=exif), apply_exif_orientation=True)
-    extra = chunk(b"eXIf", exif.tobytes().removeprefix(b"Exif\0\0"))
-    data = png_of(array.astype(np.uint16), extra=extra)
-    assert decoded(data, apply_exif_orientation=True, **WIDE).tolist() == expected.tolist()
-    assert decoded(data, **WIDE).tolist() == array.tolist()
+    for orientation in range(1, 9):
+        exif = oriented(orientation)
+        expected = decoded(encoded(array, "PNG", exif=exif), apply_exif_orientation=True)
+        extra = chunk(b"eXIf", exif.tobytes().removeprefix(b"Exif\0\0"))
+        data = png_of(array.astype(np.uint16), extra=extra)
+        assert decoded(data, apply_exif_orientation=True, **WIDE).tolist() == expected.tolist()
+        assert decoded(data, **WIDE).tolist() == array.tolist()
 
 
 def test_random_crop_equals_that_of_8_bits() -> None:
@@ -142,10 +146,9 @@ def with_rows(rows: bytes) -> bytes:
     return file_of(header_of(ARRAY), chunk(b"IDAT", zlib.compress(rows)))
 
 
-@pytest.mark.parametrize("size", [0, 8, 20, 28, 33, 40, len(GOOD) - 12, len(GOOD) - 1])
-def test_truncated_images_are_refused(size: int) -> None:
-    assert decoded(GOOD, **WIDE).tolist() == ARRAY.tolist()
-    assert reason_of(GOOD[:size]).startswith("the image cannot be decoded")
+def test_every_truncation_is_refused() -> None:
+    for size in range(len(GOOD)):
+        assert reason_of(GOOD[:size]).startswith("the image cannot be decoded")
 
 
 @pytest.mark.parametrize(
@@ -219,12 +222,12 @@ def test_8_bits_are_scaled(kind: str, scale: int) -> None:
 
 
 @pytest.mark.parametrize("kind", ["TIFF", "PPM"])
-@pytest.mark.parametrize("channels", [0, 1, 2, 3, 4])
-def test_gray_of_16_bits_is_exact_in_every_format(kind: str, channels: int) -> None:
+def test_gray_of_16_bits_is_exact_in_every_format(kind: str) -> None:
     array = wide_noise(4, 5, 1)
-    found = decoded(encoded(Image.fromarray(array[..., 0]), kind), channels=channels, **WIDE)
-    expected = decoded(png_of(array), channels=channels, **WIDE)
-    assert found.tolist() == expected.tolist()
+    data = encoded(Image.fromarray(array[..., 0]), kind)
+    for channels in (0, 1, 2, 3, 4):
+        expected = decoded(png_of(array), channels=channels, **WIDE)
+        assert decoded(data, channels=channels, **WIDE).tolist() == expected.tolist()
 
 
 def test_floats_are_rejected_like_with_8_bits() -> None:
