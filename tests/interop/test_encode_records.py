@@ -95,3 +95,9 @@ def test_sequence_examples(tf_oracle: TfOracle, seed: int) -> None:
         ours.append(sequence_question([write_sequence(r) for r in records], context, sequence))
         plain.append(sequence_question([r.encode() for r in records], context, sequence))
     compare(tf_oracle, ours, plain)
+
+
+def test_feature_without_a_kind_is_missing_for_tensorflow(tf_oracle: TfOracle) -> None:
+    spec = {"x": {"type": "FixedLen", "dtype": "int64", "shape": [], "default": 7}}
+    answer = tf_oracle.parse_example(tio.encode_examples([{"x": None}, {"x": 3}, {}]), spec)
+    assert answer["features"]["x"]["values"] == [7, 3, 7]
