@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import shutil
 from pathlib import Path
@@ -10,11 +9,10 @@ from typing import Any
 
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import torchrec_io as tio
-from tests.conftest import TESTS
 from tests.support.tfds import (
+    changed_json,
     connector,
     features_dict,
     image,
@@ -23,13 +21,12 @@ from tests.support.tfds import (
     tensor,
     text,
 )
+from tests.support.tfds_golden import GOLDEN
 from torchrec_io._storage.location import Location
 from torchrec_io.tfds import connectors as c
 from torchrec_io.tfds.feature_choice import choose
 from torchrec_io.tfds.features_json import read_features
 from torchrec_io.tfds.to_schema import to_specs
-
-GOLDEN = TESTS / "data" / "tfds"
 
 
 def read(folder: Path, features: Any) -> c.Connector:
@@ -140,21 +137,6 @@ def test_json_in_json(tmp_path: Path) -> None:
     content = {"json": json.dumps({"use_encoder": True})}
     found = read_one(tmp_path, connector("text_feature", "Text", jsonFeature=content))
     assert found == c.Text(shape=(None,), dtype="int64", has_encoder=True)
-
-
-def test_every_layout_of_a_golden_dataset() -> None:
-    # The datasets differ, what they have in common is the layouts' doing.
-    for name in ("legacy", "legacy_proto"):
-        found = read_features(Location.of(GOLDEN / name / "1.0.0"))
-        assert isinstance(found, c.FeaturesDict)
-        assert not [leaf for leaf in found.leaves() if isinstance(leaf.feature, c.Unknown)]
-
-
-@pytest.mark.parametrize("path", sorted(GOLDEN.glob("**/features.json")), ids=str)
-def test_everything_that_tfds_writes_can_be_read(path: Path) -> None:
-    found = read_features(Location.of(path.parent))
-    assert found is not None
-    assert not list(choose(to_specs(found, "")).unreadable())
 
 
 def test_an_unknown_connector(tmp_path: Path) -> None:
@@ -309,52 +291,8 @@ def test_files_that_are_too_large_or_not_files(tmp_path: Path) -> None:
         read_features(Location.of(tmp_path))
 
 
-VALUES: list[Any] = [
-    None,
-    True,
-    -1,
-    0,
-    2,
-    2**63,
-    1.5,
-    "",
-    "-1",
-    "x",
-    "int8",
-    [],
-    [[]],
-    {},
-    {"a": 1},
-]
-FILES = sorted(GOLDEN.glob("**/features.json"))
-
-
-@st.composite
-def mutated(draw: st.DrawFn) -> Any:
-    """A features.json of TFDS's with a few values replaced, moved or taken out."""
-    root = json.loads(draw(st.sampled_from(FILES)).read_text())
-    for _ in range(draw(st.integers(1, 3))):
-        node = root
-        while isinstance(node, (dict, list)) and node:
-            keys: list[Any] = sorted(node) if isinstance(node, dict) else list(range(len(node)))
-            key = draw(st.sampled_from(keys))
-            if draw(st.integers(0, 4)) == 0 or not isinstance(node[key], (dict, list)):
-                change = draw(st.sampled_from(["replace", "remove", "nest"]))
-                if change == "remove":
-                    del node[key]
-                else:
-                    node[key] = (
-                        copy.deepcopy(draw(st.sampled_from(VALUES)))  # later changes go into it
-                        if change == "replace"
-                        else [node[key]]
-                    )
-                break
-            node = node[key]
-    return root
-
-
 @settings(max_examples=150)
-@given(features=mutated())
+@given(features=changed_json(sorted(GOLDEN.glob("**/features.json"))))
 def test_changed_files_are_read_or_rejected(features: Any, tmp_path_factory: Any) -> None:
     folder = tmp_path_factory.mktemp("changed")
     try:
