@@ -195,17 +195,17 @@ class TestArguments:
             with pytest.raises(tio.SchemaError, match=reason):
                 tio.csv.Schema(columns)  # type: ignore[arg-type]
 
-    @pytest.mark.parametrize("delimiter", ["", ",,", '"', "\n", "\r", "é", 1])
-    def test_delimiters(self, delimiter: Any) -> None:
-        with pytest.raises(tio.SchemaError, match="field_delim must be one ASCII character"):
-            tio.csv.Schema(PEOPLE, field_delim=delimiter)
+    def test_delimiters(self) -> None:
+        delimiters: list[Any] = ["", ",,", '"', "\n", "\r", "é", 1]
+        for delimiter in delimiters:
+            with pytest.raises(tio.SchemaError, match="field_delim must be one ASCII character"):
+                tio.csv.Schema(PEOPLE, field_delim=delimiter)
 
-    @pytest.mark.parametrize(
-        "columns", [[0], [0, 1, 1], [2, 1, 0], [-1, 0, 1], [0, 1, 2.0], [0] * 4]
-    )
-    def test_positions(self, columns: Any) -> None:
-        with pytest.raises(tio.SchemaError, match="3 ascending positions"):
-            tio.csv.Schema(PEOPLE, select_cols=columns)
+    def test_positions(self) -> None:
+        positions: list[Any] = [[0], [0, 1, 1], [2, 1, 0], [-1, 0, 1], [0, 1, 2.0], [0] * 4]
+        for columns in positions:
+            with pytest.raises(tio.SchemaError, match="3 ascending positions"):
+                tio.csv.Schema(PEOPLE, select_cols=columns)
 
     def test_na_value(self) -> None:
         with pytest.raises(tio.SchemaError, match="na_value must be text"):
@@ -219,15 +219,6 @@ class TestArguments:
         assert schema != tio.csv.Schema(dict(reversed(PEOPLE.items())))
         assert schema != PEOPLE
         assert "field_delim=','" in repr(schema)
-
-
-def test_parse_floats_many_digits_are_rounded_once() -> None:
-    """Half-way between two float32s, to even; and a little more than that."""
-    half = b"1.000000059604644775390625" + b"0" * 5000
-    schema = tio.csv.Schema({"a": tio.FixedLenFeature([], "float32")})
-    columns, failures = schema.parse([half, half + b"1"])
-    assert failures == []
-    assert list(columns["a"]) == [1.0, 1.0 + 2**-23]
 
 
 @pytest.mark.parametrize("text", [b"0x1p3", b"0X.8", b"nan(1)", b"1_0"])
