@@ -40,8 +40,6 @@ def count_of(value: Any) -> int:
         ("datasets", "encoded"),
         ("datasets", "images"),
         ("datasets", "inner/deep"),
-        ("datasets", "lists"),
-        ("datasets", "numbers"),
         ("datasets", "pairs"),
         ("datasets", "words"),
     ],

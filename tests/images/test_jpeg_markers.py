@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from tests.support.images import decoded, encoded, noise, opened, smooth
-from torchrec_io.errors import DecodeError
+from tests.support.images import decoded, encoded, noise, opened, reason_of, smooth
 
 END = b"\xff\xd9"
 KINDS: dict[str, dict[str, Any]] = {
@@ -35,13 +34,6 @@ def position_of(data: bytes, code: int) -> int:
     while data[at + 1] != code:
         at += 2 + int.from_bytes(data[at + 2 : at + 4], "big")
     return at
-
-
-def reason_of(data: bytes, **options: Any) -> str:
-    with pytest.raises(DecodeError) as caught:
-        decoded(data, **options)
-    assert caught.value.feature == "image"
-    return caught.value.reason
 
 
 @pytest.mark.parametrize("kind", KINDS)

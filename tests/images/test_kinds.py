@@ -13,16 +13,9 @@ from PIL import Image
 
 import torchrec_io as tio
 from tests.support.cover import pairs
-from tests.support.images import Pixels, column_of, decoded, encoded, noise
+from tests.support.images import Pixels, column_of, decoded, encoded, noise, reason_of
 from tests.support.pngs import png_of, wide_noise
 from torchrec_io.errors import DecodeError
-
-
-def reason_of(data: bytes, **options: Any) -> str:
-    with pytest.raises(DecodeError) as caught:
-        column_of([data], **options)
-    return caught.value.reason
-
 
 # ---- resize=None ----
 

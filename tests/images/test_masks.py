@@ -12,7 +12,6 @@ import torch
 from PIL import Image, ImageOps
 
 import torchrec_io as tio
-from tests.images.test_rules import png16
 from tests.support.cover import pairs
 from tests.support.images import (
     Pixels,
@@ -180,7 +179,7 @@ def tiff_of_4_bits() -> bytes:
         (encoded(noise(5, 6), "JPEG"), "a JPEG, whose levels are not exact"),
         (encoded(noise(5, 6, 1), "JPEG"), "a JPEG, whose levels are not exact"),
         (encoded(Image.fromarray(noise(5, 6)).convert("1")), "gray levels of fewer bits"),
-        (png16(wide_noise(5, 6, 1)), "pixels of the mode 'I"),
+        (png_of(wide_noise(5, 6, 1)), "pixels of the mode 'I"),
         (tiff_of_4_bits(), "gray levels of fewer bits"),
     ],
 )

@@ -132,18 +132,6 @@ def test_translucent_colors_of_a_palette_are_dropped_without_warning(channels: i
     assert set(decoded(translucent, channels=4)[..., 3].flat) <= set(range(8))
 
 
-def png16(array: Any) -> bytes:
-    """Return a PNG file with 16 bits per value and 1 to 4 channels."""
-    height, width, channels = array.shape
-    header = struct.pack(">IIBBBBB", width, height, 16, {1: 0, 2: 4, 3: 2, 4: 6}[channels], 0, 0, 0)
-    rows = b"".join(b"\0" + row.astype(">u2").tobytes() for row in array)
-    chunks = [(b"IHDR", header), (b"IDAT", zlib.compress(rows)), (b"IEND", b"")]
-    return b"\x89PNG\r\n\x1a\n" + b"".join(
-        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-        for kind, data in chunks
-    )
-
-
 @pytest.mark.parametrize(
     ("channels", "crop"), [(1, None), (2, (1, 1, 3, 4)), (3, None), (4, (1, 1, 3, 4))]
 )
@@ -152,7 +140,7 @@ def test_upper_eight_of_16_bits_count(channels: int, crop: Any) -> None:
     array[1, 1:4] = 0
     upper = array >> 8 if crop is None else array[1:4, 1:5] >> 8
     for wanted in (0, channels):
-        assert decoded(png16(array), channels=wanted, crop=crop).tolist() == upper.tolist()
+        assert decoded(png_of(array), channels=wanted, crop=crop).tolist() == upper.tolist()
     wide = Image.fromarray(array[..., 0])
     for kind in ("TIFF", "PPM"):
         first = decoded(encoded(wide, kind), channels=1, crop=crop)

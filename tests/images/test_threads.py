@@ -67,20 +67,6 @@ def test_calling_thread_does_all_work_if_no_thread_can_start(
     assert seen == list(range(20))
 
 
-@pytest.mark.parametrize("most", [1, 4])
-def test_exceptions_are_passed_on(most: int) -> None:
-    done: list[int] = []
-
-    def work(number: int) -> None:
-        if number in (5, 6):
-            raise ValueError(f"number {number}")
-        done.append(number)
-
-    with pytest.raises(ValueError, match="number"):
-        run_each(work, 1000, most)
-    assert len(done) < 990
-
-
 def test_ctrl_c_waits_for_the_threads() -> None:
     """The interrupt occurs in this thread's own work."""
     under_way = threading.Event()

@@ -14,7 +14,7 @@ from PIL import Image
 
 from tests.conftest import TfOracle
 from tests.images.test_kinds import gif_of
-from tests.images.test_rules import as_ycck, damaged_jpeg, frames, png16
+from tests.images.test_rules import as_ycck, damaged_jpeg, frames
 from tests.support.images import decoded, encoded, noise, oriented, smooth
 from tests.support.pngs import chunk, png_of, wide_noise
 from torchrec_io.errors import DecodeError
@@ -37,7 +37,7 @@ def pngs() -> Iterator[Any]:
         yield f"png-{channels}", encoded(noise(5, 6, channels)), channels < 3
     for channels in (1, 2, 3, 4):
         values = np.random.default_rng(channels).integers(0, 2**16, (5, 7, channels), np.uint16)
-        yield f"png16-{channels}", png16(values), channels < 3
+        yield f"png16-{channels}", png_of(values), channels < 3
     yield "gray-alpha", encoded(Image.fromarray(noise(5, 6, 4)).convert("LA")), True
     yield "bmp", encoded(noise(5, 6), "BMP"), False
 
@@ -99,7 +99,7 @@ def stored_images() -> Iterator[tuple[str, bytes]]:
     palette = image.convert("RGB").quantize(8)
     yield "palette", encoded(palette)
     yield "transparent", encoded(palette, transparency=0)
-    yield "one color", png16(np.full((1, 2, 1), 7, np.uint16))
+    yield "one color", png_of(np.full((1, 2, 1), 7, np.uint16))
     for kind in ("GIF", "BMP"):
         yield kind, encoded(image.convert("RGB"), kind)
 
