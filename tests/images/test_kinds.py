@@ -99,13 +99,6 @@ def test_gray_with_alpha() -> None:
         assert found[..., 1:].tolist() == decoded(data, channels=4)[..., 3:].tolist()
 
 
-def test_transparent_pixels_do_not_bleed_into_gray() -> None:
-    pixels = np.zeros((2, 2, 2), np.uint8)
-    pixels[0] = [255, 255]
-    small = decoded(encoded(Image.fromarray(pixels, "LA")), channels=2, size=(1, 1))
-    assert small.reshape(-1).tolist() == [255, 128]
-
-
 # ---- floats in four channels ----
 
 FLOATS = np.array([[1.5, -0.0, 3e38], [float("inf"), float("nan"), 1e-45]], np.float32)

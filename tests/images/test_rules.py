@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from PIL import Image, ImageFile, ImageOps, features
 
-import torchrec_io as tio
 from tests.support.cover import pairs
 from tests.support.images import (
     column_of,
@@ -21,7 +20,6 @@ from tests.support.images import (
     opened,
     oriented,
     smooth,
-    write_images,
 )
 from tests.support.pngs import chunk, file_of, png_of
 from torchrec_io.errors import DecodeError
@@ -44,17 +42,6 @@ def test_first_frame_of_animations_counts(kind: str, options: dict[str, Any]) ->
     with Image.open(io.BytesIO(data)) as image:
         assert image.n_frames == 3  # type: ignore[attr-defined]  # only animations have it
     assert decoded(data).tolist() == [[[255, 0, 0]] * 6] * 4
-
-
-def test_alpha_is_dropped_or_added() -> None:
-    array = noise(5, 6, 4)
-    data = encoded(array)
-    assert decoded(data).tolist() == array[..., :3].tolist()
-    assert decoded(data, channels=4).tolist() == array.tolist()
-    rgb = noise(5, 6)
-    assert decoded(encoded(rgb), channels=4)[..., 3].tolist() == [[255] * 6] * 5
-    gray = Image.fromarray(array).convert("LA")
-    assert decoded(encoded(gray), channels=1)[..., 0].tolist() == np.asarray(gray)[..., 0].tolist()
 
 
 def test_transparent_pixels_do_not_bleed_when_resized() -> None:
@@ -367,18 +354,3 @@ def test_other_formats_of_pillow_are_read() -> None:
     array = noise(16, 17)
     for kind in ("JPEG2000", "TGA", "PPM"):
         assert decoded(encoded(array, kind)).tolist() == array.tolist()
-
-
-@pytest.mark.parametrize("size", [None, (4, 4)])
-def test_errors_are_in_the_order_of_records(tmp_path: Any, size: Any) -> None:
-    images = [encoded(noise(9, 9)) if number % 3 else b"none" for number in range(20)]
-    path = write_images(tmp_path / "x.tfrecord", images)
-    told: list[Any] = []
-    schema = {"id": tio.FixedLenFeature([], "int64"), "image": tio.ImageFeature(size=size)}
-    dataset = tio.TFRecordDataset(path, schema, batch_size=20, on_error=told.append)
-    [batch] = dataset
-    assert batch["id"].tolist() == [number for number in range(20) if number % 3]
-    assert [error.record for error in told] == list(range(0, 20, 3))
-    offsets = tio.RecordIndex.build(path).offsets
-    assert [error.offset for error in told] == [int(offsets[n]) for n in range(0, 20, 3)]
-    assert {(error.path, error.feature) for error in told} == {(path, "image")}

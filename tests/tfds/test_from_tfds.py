@@ -114,17 +114,6 @@ def test_batches_and_options(data: Path) -> None:
         tio.TFRecordDataset.from_tfds(data, "train", shuffle="yes")  # type: ignore[call-overload]
 
 
-def test_a_random_split_and_a_mix(data: Path) -> None:
-    dataset = tio.TFRecordDataset.from_tfds(data, "train+test")
-    parts = dataset.split(0.5, 0.5, seed=1)
-    assert sorted(ids(parts[0]) + ids(parts[1])) == [*range(20), 100, 101, 102]
-    by_group = dataset.split(0.5, 0.5, group_by=lambda sample: int(sample["id"]) % 5)
-    assert not {n % 5 for n in ids(by_group[0])} & {n % 5 for n in ids(by_group[1])}
-    test = tio.TFRecordDataset.from_tfds(data, "test")
-    mixed = tio.mix([dataset, test], weights=[1, 1], seed=0, stop="first_exhausted")
-    assert set(ids(mixed)) >= {100, 101, 102}
-
-
 def test_states_fit_whether_shards_were_read_or_not(data: Path) -> None:
     dataset = tio.TFRecordDataset.from_tfds(data, "train", shuffle=True)
     iterator = iter(dataset)
