@@ -7,15 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 from PIL import Image
 
 import torchrec_io as tio
 from tests.support.cover import pairs
 from tests.support.images import Pixels, column_of, decoded, encoded, noise, reason_of
 from tests.support.pngs import png_of, wide_noise
-from torchrec_io.errors import DecodeError
 
 # ---- resize=None ----
 
@@ -215,19 +212,3 @@ def test_videos_in_a_sequence() -> None:
     record = tio.encode_example({"x": [GIF, GIF]})
     batch = tio.parse_examples([record, tio.encode_example({"y": 1})], {"x": feature})
     assert [tuple(one.shape) for one in batch["x"]] == [(2, 3, 4, 6, 3), (0, 0, 0, 0, 3)]
-
-
-# ---- specs ----
-
-
-@given(st.lists(st.tuples(st.integers(6, len(GIF) - 1), st.integers(0, 255)), max_size=4))
-def test_any_bytes_are_frames_or_an_error(changes: list[tuple[int, int]]) -> None:
-    data = bytearray(GIF)
-    for at, byte in changes:
-        data[at] = byte
-    try:
-        [found] = column_of([bytes(data)], animated=True, max_pixels=1 << 16)
-    except DecodeError:
-        return
-    assert found.dim() == 4
-    assert found.numel() <= 3 << 16

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import copy
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
-
-from hypothesis import strategies as st
 
 import torchrec_io as tio
 
@@ -109,39 +106,3 @@ def change_info(folder: Path, number: int = 0, **changes: Any) -> None:
     split = info["splits"][number] | changes
     info["splits"][number] = {name: value for name, value in split.items() if value is not None}
     path.write_text(json.dumps(info))
-
-
-# ---- hostile files ----
-
-VALUES: list[Any] = [
-    None, True, -1, 0, 2, 10**9, 2**63, 1.5, "", "-1", "3", "x", "int8", "{SPLIT}",
-    "../{SHARD_INDEX}", [], ["1"], [[]], {}, {"a": 1},
-]  # fmt: skip
-
-
-@st.composite
-def changed_json(draw: st.DrawFn, files: Sequence[Path], part: str | None = None) -> Any:
-    """Draw the content of a JSON file of TFDS with some values replaced, nested or removed.
-
-    Args:
-        files: The files to choose from.
-        part: Member in which the changes are; None is any.
-    """
-    root = json.loads(draw(st.sampled_from(files)).read_text())
-    for _ in range(draw(st.integers(1, 3))):
-        node = root
-        while isinstance(node, (dict, list)) and node:
-            keys: list[Any] = sorted(node) if isinstance(node, dict) else list(range(len(node)))
-            key = draw(st.sampled_from([part] if part in keys else keys))
-            if draw(st.integers(0, 4)) == 0 or not isinstance(node[key], (dict, list)):
-                change = draw(st.sampled_from(["replace", "remove", "nest"]))
-                if change == "remove":
-                    del node[key]
-                elif change == "replace":
-                    # Copied, because later changes go into it.
-                    node[key] = copy.deepcopy(draw(st.sampled_from(VALUES)))
-                else:
-                    node[key] = [node[key]]
-                break
-            node = node[key]
-    return root
