@@ -43,23 +43,6 @@ def test_parquet() -> None:
     assert parquet.read_table(second).to_pydict() == {"label": [0, 0]}
 
 
-def test_conversion_in_both_directions() -> None:
-    assert call("convert", "in.tfrecord", "x", "--to", "parquet").exit_code == 0
-    assert call("convert", "x.parquet", "again").exit_code == 0
-    schema = {
-        "image": tio.FixedLenFeature([], "string"),
-        "label": tio.FixedLenFeature([], "int64"),
-        "name": tio.FixedLenFeature([], "string"),
-        "n": tio.FixedLenFeature([2], "int64"),
-    }
-    [before, after] = [
-        tio.parse_examples(list(tio.TFRecordDataset(path)), schema)
-        for path in ("in.tfrecord", "again.tfrecord")
-    ]
-    for name in schema:
-        assert before[name].tolist() == after[name].tolist()
-
-
 def test_webdataset() -> None:
     arguments = ["--key", "name", "--extensions", "image=jpg,label=cls", "--max-bytes", "10KiB"]
     result = call("convert", "in.tfrecord", "out/x", "--to", "webdataset", *arguments)
@@ -86,12 +69,6 @@ def test_files() -> None:
     [
         (["--to", "files"], "--to files needs --feature"),
         (["--to", "parquet", "--feature", "image"], "--feature cannot be used with --to parquet"),
-        (["--to", "parquet", "--from", "csv"], "--from cannot be used with --to parquet"),
-        (["--to", "parquet", "--no-index"], "--index cannot be used with --to parquet"),
-        (
-            ["--to", "webdataset", "--num-shards", "2"],
-            "--num-shards cannot be used with --to webdataset",
-        ),
         (["--to", "webdataset", "--extensions", "jpg"], "NAME=VALUE"),
         (["--from", "csv", "--key", "name"], "--key cannot be used with --from csv"),
         (["--to", "parquet", "--schema", "no.json"], "no.json: No such file"),
@@ -109,18 +86,6 @@ def test_invalid_schema() -> None:
     result = call("convert", "in.tfrecord", "out", "--to", "parquet", "--schema", "schema.json")
     assert result.exit_code == 1
     assert result.output.startswith('schema.json: "torchrec_io_schema" must be 1')
-
-
-def test_features_that_a_schema_leaves_out_are_named() -> None:
-    schema = tio.Schema({"label": tio.FixedLenFeature([], "int64")})
-    Path("schema.json").write_text(schema.to_json())
-    result = call("convert", "in.tfrecord", "out", "--to", "parquet", "--schema", "schema.json")
-    assert result.exit_code == 0, result.output
-    assert "left out features 'image' (in 3 records), 'n' (in 3 records), 'name' (in" in (
-        result.stdout
-    )
-    result = call("convert", "in.tfrecord", "all", "--to", "parquet")
-    assert "left out" not in result.stdout
 
 
 def test_the_summary_names_some_of_many_features() -> None:

@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 
 from tests.cli.conftest import Run
-from tests.support.indexes import write_index
 from tests.support.tfrecord import frame, write_tfrecord
 from torchrec_io import RecordIndex
 
@@ -142,14 +141,6 @@ def test_progress_moves_within_a_file(tmp_path: Path) -> None:
         assert seen[-1] == (path.stat().st_size, 5000)
 
 
-@pytest.mark.parametrize("arguments", [("missing",), ("*.tfrecord",), (".",)])
-def test_paths_without_a_match(run: Run, arguments: tuple[str]) -> None:
-    result = run("index", *arguments)
-    assert result.returncode == 2
-    assert result.stderr.startswith("error: ")
-    assert len(result.stderr.splitlines()) == 1
-
-
 def test_progress_bar_with_rates_on_a_terminal(folder: Path) -> None:
     ours, theirs = pty.openpty()
     env = {**os.environ, "TERM": "xterm", "COLUMNS": "100", "LINES": "30"}
@@ -172,17 +163,6 @@ def test_progress_bar_with_rates_on_a_terminal(folder: Path) -> None:
     assert "%" in text
     assert "\x1b[" in text  # the bar is redrawn
     assert "3 indexed" in text
-
-
-def test_index_of_half_a_file(run: Run, folder: Path) -> None:
-    path = folder / "a.tfrecord"
-    offsets = RecordIndex.build(path).offsets.tolist()
-    write_index(path, offsets[:10], offsets[10])
-    check = run("index", path, "--check")
-    assert check.returncode == 1
-    assert f"the index covers bytes 0 to {offsets[10]} of a data file of" in check.stderr
-    assert "indexed, 20 records" in run("index", path).stdout
-    assert run("index", path, "--check").returncode == 0
 
 
 def test_seek_points(run: Run, tmp_path: Path) -> None:

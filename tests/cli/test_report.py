@@ -49,27 +49,6 @@ def test_options() -> None:
     assert "all inspected" in result.stdout
 
 
-def test_json() -> None:
-    result = call(".", "--json")
-    assert result.exit_code == 0, result.output
-    report = json.loads(result.stdout)
-    assert (report["records"], report["is_exact"]) == (300, True)
-    assert [feature["name"] for feature in report["features"]] == ["color", "x"]
-    assert not list(Path().glob("*.html"))
-    assert json.loads(call(".", "--json", "-o", "both.html").stdout)["records"] == 300
-    assert Path("both.html").exists()
-
-
-def test_existing_pages_need_force() -> None:
-    Path("report.html").write_text("old")
-    result = call(".", "-o", "report.html")
-    assert result.exit_code == 1
-    assert result.stderr.startswith("report.html: the output exists; choose another name")
-    assert Path("report.html").read_text() == "old"
-    assert call(".", "-o", "report.html", "--force").exit_code == 0
-    assert Path("report.html").read_text("utf-8") != "old"
-
-
 def test_data_is_not_replaced_by_a_page() -> None:
     before = Path("data-00000-of-00003.tfrecord").read_bytes()
     result = call(".", "-o", "data-00000-of-00003.tfrecord", "--force")
@@ -86,8 +65,9 @@ def test_sets_are_shown_by_themselves() -> None:
     first, second = result.stdout.splitlines()
     assert first.startswith("data: 300 records in 3 files, all inspected, 2 features; written to ")
     assert second.startswith("val: 40 records in 2 files, all inspected, 1 feature; written to ")
-    report = json.loads(call(".", "--json").stdout)
+    report = json.loads(call(".", "--json", "-o", "both.html").stdout)
     assert (report["records"], report["other_sets"][0]["records"]) == (300, 40)
+    assert Path("both.html").exists()
     assert json.loads(call("*", "--json").stdout)["records"] == 340
     before = Path("val-00001-of-00002.tfrecord").read_bytes()
     result = call(".", "-o", "val-00001-of-00002.tfrecord", "--force")
@@ -95,7 +75,7 @@ def test_sets_are_shown_by_themselves() -> None:
     assert Path("val-00001-of-00002.tfrecord").read_bytes() == before
 
 
-@pytest.mark.parametrize("command", ["head", "verify", "schema", "merge -o out", "index"])
+@pytest.mark.parametrize("command", ["head", "verify", "merge -o out"])
 def test_other_commands_refuse_several_sets(command: str) -> None:
     write_tfrecord("val-00000-of-00001.tfrecord", [example_of(x=[7])])
     name, *options = command.split()
@@ -117,16 +97,14 @@ def test_damage_is_in_the_summary() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "status", "message"),
+    ("arguments", "message"),
     [
-        ((".",), 2, "--output FILE is missing"),
-        (("nothing", "-o", "x.html"), 2, "no such file: 'nothing'"),
-        ((".", "-o", "x.html", "--label", "z"), 2, "label must be the name of a feature"),
-        ((".", "-o", "x.html", "--max-records", "0"), 2, "max-records"),
+        ((".",), "--output FILE is missing"),
+        ((".", "-o", "x.html", "--label", "z"), "label must be the name of a feature"),
     ],
 )
-def test_wrong_arguments(arguments: tuple[str, ...], status: int, message: str) -> None:
+def test_wrong_arguments(arguments: tuple[str, ...], message: str) -> None:
     result = call(*arguments)
-    assert result.exit_code == status
+    assert result.exit_code == 2
     assert message in result.output
     assert not Path("x.html").exists()
