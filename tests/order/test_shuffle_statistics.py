@@ -31,8 +31,7 @@ def test_every_permutation_is_equally_likely() -> None:
     assert chi_square_is_plausible(np.array(list(counts.values())))
 
 
-@pytest.mark.parametrize("size", [17, 100, 256])
-@pytest.mark.parametrize("by", ["seed", "epoch"])
+@pytest.mark.parametrize(("size", "by"), [(17, "epoch"), (100, "seed"), (256, "epoch")])
 def test_every_record_is_uniform_over_positions(size: int, by: str) -> None:
     counts = np.zeros((size, size), np.int64)
     for number in range(3000):
@@ -61,7 +60,7 @@ def window_shares(size: int, window: int, position: int) -> npt.NDArray[np.float
     return shares
 
 
-@pytest.mark.parametrize("position", [0, 3, 29, 33, 38, 98, 99])
+@pytest.mark.parametrize("position", [0, 3, 33, 99])
 def test_window_is_equivalent_to_two_uniform_shuffles(position: int) -> None:
     size, window, seeds = 100, 20, 8000
     counts = counts_at(position, size, window, seeds)
@@ -86,14 +85,13 @@ def test_windows_are_independent_of_each_other() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("size", [50, 48, 46])
-def test_every_block_is_uniform_over_positions(size: int) -> None:
-    blocks = 10
+def test_every_block_is_uniform_over_positions() -> None:
+    size, blocks = 48, 10
     counts = np.zeros((blocks, blocks), np.int64)
     for seed in range(5000):
         row = whole_order(size, Shuffle(block=5, window=1), seed)
         counts[np.arange(blocks), row[row % 5 == 0] // 5] += 1
-    # This includes the short block. Rows and columns have fixed sums.
+    # This includes the block of three records. Rows and columns have fixed sums.
     assert chi_square_is_plausible(counts, (blocks - 1) ** 2)
 
 

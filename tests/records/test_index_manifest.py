@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.fuzz.python.fuzz_manifest import check, seeds, signed
+from tests.fuzz.python.fuzz_manifest import signed
 from torchrec_io import IndexFormatError
 from torchrec_io._records.index_file import IndexFacts
 from torchrec_io._records.manifest import (
@@ -15,7 +15,7 @@ from torchrec_io._records.manifest import (
 )
 
 
-def test_what_is_written_is_read_and_what_is_changed_is_refused_or_another_manifest() -> None:
+def test_what_is_written_is_read() -> None:
     entries = {
         'b "\n\u00e9\U0001f600': ManifestEntry(IndexFacts(2, 100, (1 << 64) - 1, "gzip"), '"one"'),
         "a": ManifestEntry(IndexFacts(0, 0), ""),
@@ -23,8 +23,6 @@ def test_what_is_written_is_read_and_what_is_changed_is_refused_or_another_manif
     content = encode_manifest(entries)
     assert decode_manifest(content, MANIFEST_NAME) == entries
     assert encode_manifest(dict(reversed(entries.items()))) == content
-    for data in seeds():
-        check(data)
 
 
 @pytest.mark.parametrize(

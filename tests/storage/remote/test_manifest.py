@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,6 @@ from torchrec_io._records.manifest import (
     ManifestEntry,
     decode_manifest,
     encode_manifest,
-    tag_of,
 )
 from torchrec_io._storage.byte_source import read_bytes
 from torchrec_io._storage.location import Location
@@ -218,16 +216,6 @@ def test_a_damaged_or_older_manifest_is_ignored_and_written_again(
 # ---- writing ----
 
 
-def test_a_manifest_is_extended(folder: Folder, index: Callable[..., str]) -> None:
-    index(f"{folder.url}/x00*", "--upload")
-    assert len(folder.entries()) == 10
-    index(f"{folder.url}/x010.tfrecord", "--upload")  # without a listing
-    assert len(folder.entries()) == 11
-    index(f"{folder.url}/x01*", "--upload")
-    assert len(folder.entries()) == 12
-    assert numbers_of(folder.open()) == ALL
-
-
 def test_what_is_up_to_date_is_not_written_again(folder: Folder, index: Callable[..., str]) -> None:
     index(folder.url, "--upload")
     written = folder.requests(lambda: index(folder.url, "--upload"))
@@ -352,33 +340,3 @@ def test_objects_without_an_identity_have_no_manifest(index: Callable[..., str])
         assert filesystem.exists("/manifest/x.tfrecord.tfidx")
     finally:
         filesystem.rm("/manifest", recursive=True)
-
-
-@pytest.mark.slow
-def test_ten_thousand_objects(
-    s3: S3Server, folder: Folder, empty_cache: Callable[[], None]
-) -> None:
-    count, data = 10_000, content_of(0)
-    built = RecordIndex.build(f"{folder.url}/x000.tfrecord", storage_options=folder.options)
-    facts = IndexFacts(*built.identity)
-    url = f"s3://data/many-{next(_folders)}"
-
-    def put(number: int) -> tuple[str, ManifestEntry]:
-        name = f"x-{number:05d}-of-{count:05d}"
-        stamp = put_object(f"{url}/{name}", data, RemoteOptions(s3.options()))
-        beside = built.file_bytes.tobytes()
-        put_object(f"{url}/{name}.tfidx", beside, RemoteOptions(s3.options()))
-        return name, ManifestEntry(facts, tag_of(stamp))
-
-    with ThreadPoolExecutor(16) as pool:
-        entries = dict(pool.map(put, range(count)))
-    put_object(f"{url}/{MANIFEST_NAME}", encode_manifest(entries), RemoteOptions(s3.options()))
-    empty_cache()
-    opened: list[TFRecordDataset] = []
-    requests = folder.requests(
-        lambda: opened.append(TFRecordDataset(f"{url}/", SCHEMA, storage_options=folder.options))
-    )
-    assert opened[0].num_records == count * EACH
-    # 20,001 objects are 21 pages. docs/remote.md has the sum.
-    assert sum("list-type=2" in line for line in requests) == 21
-    assert len(requests) == 22
