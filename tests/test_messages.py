@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import ast
 import copy
-import multiprocessing
 import pickle
 import shutil
 import subprocess
 import sys
-from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -172,13 +170,6 @@ def test_pickles_and_copies_are_equal_and_apart(message: Any) -> None:
     copies += [copy.copy(message), copy.deepcopy(message), type(message).FromString(before[1])]
     message.Clear()
     assert [as_bytes(other) for other in copies] == [before] * len(copies)
-
-
-def test_they_cross_to_other_processes_and_back() -> None:
-    message = SequenceExample(context={"feature": {"x": Feature(int64_list={"value": [1, 2]})}})
-    with ProcessPoolExecutor(1, multiprocessing.get_context("forkserver")) as pool:
-        for sent in (message, message.context, message.context.feature["x"]):
-            assert as_bytes(pool.submit(copy.deepcopy, sent).result(60)) == as_bytes(sent)
 
 
 def test_a_loader_whose_workers_get_a_pickled_dataset(tmp_path: Path) -> None:

@@ -91,19 +91,6 @@ def test_train_gpt() -> None:
     assert float(last) < float(first) / 1.8
 
 
-@pytest.mark.slow
-def test_train_ddp_without_torchrun() -> None:
-    done = subprocess.run(
-        [sys.executable, str(EXAMPLES / "train_ddp.py")],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert done.returncode == 1
-    assert done.stderr.endswith("torchrun --nproc-per-node=2 examples/train_ddp.py\n")
-
-
 # Steps of an epoch of 1,437 records in batches of 32. The last step of two processes is left out
 # in part.
 STEPS = {1: 45, 2: 23}
