@@ -13,7 +13,6 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from tests.support.orders import chi_square_is_plausible
 from torchrec_io._order import split
 from torchrec_io._order.selection import Selection, Span, Subset
 from torchrec_io._order.split import (
@@ -200,16 +199,6 @@ def test_chunk_size_has_no_effect(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = parts()
     monkeypatch.setattr(split, "CHUNK", 64)
     assert parts() == whole
-
-
-def test_every_split_is_equally_likely() -> None:
-    counts: dict[tuple[int, ...], int] = {}
-    for seed in range(6000):
-        part = split_records([3, 3], names_of(2), None, [0.5, 0.5], seed)[0]
-        chosen = tuple(numbers_of(part))
-        counts[chosen] = counts.get(chosen, 0) + 1
-    assert len(counts) == math.comb(6, 3)
-    assert chi_square_is_plausible(np.array(list(counts.values())))
 
 
 def test_nested_split_with_the_same_seed_is_independent() -> None:

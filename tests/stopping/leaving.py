@@ -113,8 +113,20 @@ def at_exit(items: Any) -> None:
     atexit.register(next, started(items))
 
 
+def in_a_thread(items: Any) -> None:
+    """Read on in a thread that is no daemon, after the end of the main thread."""
+    iterator = started(items)
+
+    def read_on() -> None:
+        threading.main_thread().join()
+        assert len(list(iterator)) == COUNT // BATCH - 2
+
+    threading.Thread(target=read_on).start()
+
+
 WAYS: list[Callable[[Any], None]] = [
     interrupted, kept_in_a_global, kept_in_sys, kept_by_an_exception, never_started, at_exit,
+    in_a_thread,
 ]  # fmt: skip
 
 # ---- other open objects ----
