@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import gzip
 import os
-import pty
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from tests.cli.conftest import Run
+from tests.cli.conftest import Run, run_in_terminal
 from tests.support.tfrecord import frame, write_tfrecord
 from torchrec_io import RecordIndex
 
@@ -142,23 +139,7 @@ def test_progress_moves_within_a_file(tmp_path: Path) -> None:
 
 
 def test_progress_bar_with_rates_on_a_terminal(folder: Path) -> None:
-    ours, theirs = pty.openpty()
-    env = {**os.environ, "TERM": "xterm", "COLUMNS": "100", "LINES": "30"}
-    command = [sys.executable, "-m", "torchrec_io.cli", "index", str(folder)]
-    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=env) as process:
-        os.close(theirs)
-        shown = b""
-        while True:
-            try:
-                part = os.read(ours, 65536)
-            except OSError:  # Linux reports the closed terminal this way
-                break
-            if not part:
-                break
-            shown += part
-    os.close(ours)
-    assert process.returncode == 0
-    text = shown.decode()
+    text = run_in_terminal(folder, "index", ".", columns=100, lines=30)
     assert "records/s" in text
     assert "%" in text
     assert "\x1b[" in text  # the bar is redrawn
