@@ -260,8 +260,8 @@ def test_the_stub_matches_the_descriptor(made: Any) -> None:
     assert taken == {name: takes for name, (_, takes) in said.items()}
 
 
-@pytest.mark.parametrize("made", CLASSES)
-def test_fields_that_are_properties_in_the_stub_cannot_be_set(made: Any) -> None:
-    for field in made.DESCRIPTOR.fields:
-        with pytest.raises(AttributeError, match=r"^Assignment not allowed"):
-            setattr(made(), field.name, getattr(made(), field.name))
+def test_fields_that_are_properties_in_the_stub_cannot_be_set() -> None:
+    for made in CLASSES:
+        for field in made.DESCRIPTOR.fields:
+            with pytest.raises(AttributeError, match=r"^Assignment not allowed"):
+                setattr(made(), field.name, getattr(made(), field.name))

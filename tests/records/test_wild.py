@@ -60,7 +60,7 @@ def check_payloads(records: list[bytes], entry: dict[str, Any]) -> None:
 
 
 @entries("files")
-def test_records(wild: Wild, entry: dict[str, Any]) -> None:
+def test_records(wild: Wild, entry: dict[str, Any], tmp_path: Path) -> None:
     path = path_of(wild, entry)
     before = sorted(path.parent.iterdir())
     for shuffle in (False, True):
@@ -75,11 +75,10 @@ def test_records(wild: Wild, entry: dict[str, Any]) -> None:
         assert dataset.skipped == ("tf_error" in entry)
         assert dataset.num_records == entry["records"]
     assert sorted(path.parent.iterdir()) == before  # reading creates no files next to the data
+    check_reading_without_an_index(path, entry, tmp_path)
 
 
-@entries("files")
-def test_records_without_an_index(wild: Wild, entry: dict[str, Any], tmp_path: Path) -> None:
-    path = path_of(wild, entry)
+def check_reading_without_an_index(path: Path, entry: dict[str, Any], tmp_path: Path) -> None:
     offsets: list[int] = []
     records: list[bytes] = []
     try:

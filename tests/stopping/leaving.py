@@ -184,6 +184,11 @@ def over_and_over(work: Callable[[str], Any], folder: Path) -> Iterator[Any]:
     return forever(lambda: work(path))
 
 
+def collate(paths: list[str]) -> Any:
+    samples: Any = tio.TFRecordMapDataset(paths, SCHEMA).__getitems__(list(range(COUNT)))
+    return tio.collate(samples)
+
+
 def endless(folder: Path, **options: Any) -> Any:
     return batches(folder, shuffle=True, epochs=None, **options)
 
@@ -198,6 +203,7 @@ DAEMONS: dict[str, Callable[[Path], Iterable[Any]]] = {
     "index": lambda folder: over_and_over(tio.RecordIndex.build, folder),
     "verify": lambda folder: over_and_over(verify_file, folder),
     "images": images,
+    "collate": lambda folder: forever(functools.partial(collate, file_of(folder))),
     "encode": lambda _: forever(lambda: tio.encode_example({"x": [1.0] * 1000})),
 }
 
