@@ -39,6 +39,7 @@ ROOMS = (
     "_datasets",
     "_loading",
     # Optional rooms: they use the core, which imports them only inside the functions of FACADE.
+    "inspection",
     "tfds",
     "episodes",
     "ranking",
@@ -52,14 +53,19 @@ ROOMS = (
     "cluster",
     "cli",
 )
-FIRST_OPTIONAL = ROOMS.index("tfds")
+FIRST_OPTIONAL = ROOMS.index("inspection")
 WITH_TORCH = {"_tensors", "_datasets", "_loading"}
 EVERYWHERE = {"_core", "_jpeg", "_png", "__version__"}
 
 # Functions of the core that import a room below them, when they are called: the file, the function
 # and the room. "TYPE_CHECKING" stands for imports that only type checkers see.
 FACADE = {
+    ("_schema/schema.py", "Schema.infer", "inspection"),
     ("_schema/schema.py", "Schema.from_tfds", "tfds"),
+    ("_schema/schema.py", "TYPE_CHECKING", "inspection"),
+    ("_schema/feature_mapping.py", "TYPE_CHECKING", "inspection"),
+    ("_parsing/parser.py", "_hint_at", "inspection"),
+    ("_datasets/absent_features.py", "_warning", "inspection"),
     ("_tensors/trainers.py", "trainer_hooks", "integrations"),
     ("_datasets/tfrecord.py", "TFRecordDataset.from_tfds", "tfds"),
     ("_datasets/tfrecord.py", "TFRecordDataset.steps", "episodes"),
@@ -72,7 +78,6 @@ FACADE = {
 # Functions below the public ones that take ``storage_options``, to make the locations of files.
 LOCATING = {
     ("cluster/shared_paths.py", "expand_shared_paths"),
-    ("_schema/infer.py", "infer_parts"),
     ("tools/outputs.py", "check_file_name"),
     ("tools/record_files.py", "RecordFiles.__init__"),
     ("_writing/record_writer.py", "Writer.__init__"),
@@ -341,7 +346,7 @@ def test_every_public_name_resolves() -> None:
 
 
 # Rooms whose public names are used as torchrec_io.ROOM.NAME.
-ROOMS_OF_NAMES = ("cluster", "convert", "csv", "presets", "ranking", "tfds", "tools")
+ROOMS_OF_NAMES = ("cluster", "convert", "csv", "inspection", "presets", "ranking", "tfds", "tools")
 # Rooms whose names are modules.
 ROOMS_OF_MODULES = ("integrations", "messages")
 

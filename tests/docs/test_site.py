@@ -62,6 +62,7 @@ def test_each_public_name_has_one_place_on_an_api_page() -> None:
             tio.cluster,
             tio.convert,
             tio.csv,
+            tio.inspection,
             tio.presets,
             tio.ranking,
             tio.tfds,

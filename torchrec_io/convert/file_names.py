@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 
-from .._schema.sniff import EMPTY, TEXT, sniff
+from ..inspection.byte_formats import EMPTY, TEXT, sniff
 
 _MAX_PART_BYTES = 200  # most systems allow 255, and a suffix may be added
 _MAX_BYTES = 1000

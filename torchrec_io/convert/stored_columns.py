@@ -19,11 +19,12 @@ from .._parsing.parser import ExampleParser
 from .._parsing.valid_records import parse_columns
 from .._records.record_block import RecordBlock
 from .._schema.feature import Feature
-from .._schema.infer import Finding, InferredParts, infer_from
-from .._schema.record_sample import all_records
 from .._schema.schema import Schema
-from .._schema.survey import Survey, Surveyor
 from ..errors import DecodeError, SchemaError
+from ..inspection.inference import Finding, InferredParts, infer_surveyed
+from ..inspection.record_sample import all_records
+from ..inspection.survey_files import survey_sample
+from ..inspection.surveyor import Survey, Surveyor
 from ..tools.record_files import RecordFiles
 
 # What to do about a record that does not fit a schema that was given.
@@ -268,12 +269,13 @@ def infer_schema(files: RecordFiles, jobs: int) -> InferredParts:
     Damaged records are skipped if the report does so, and counted later.
     """
     watcher = files.report.watcher
-    return infer_from(
+    survey = survey_sample(
         all_records(files.reader.indexes),
         skip_errors=files.report.on_error == "skip",
         jobs=jobs,
         advanced=lambda size: watcher.advanced(size, 0),
     )
+    return infer_surveyed(survey, survey.records)
 
 
 def _refuse_left_out(findings: Mapping[str, Finding]) -> None:

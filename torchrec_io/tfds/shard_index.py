@@ -10,7 +10,7 @@ from .._records.index import RecordIndex
 from .._records.index_cache import IndexSearch
 from .._records.index_file import IndexFacts
 from .._records.record_reader import RecordReader
-from .._schema.survey import feature_names
+from .._schema.stored_names import feature_names
 from .._storage.location import Location
 from .._storage.stamp import Stamp
 from ..checks import counted
