@@ -179,11 +179,23 @@ class Surveyor:
             are read.
         with_values: Whether values are read. If not, only the presence and the kinds of features
             are found, and damage inside of their values is not.
+        with_images: Whether the headers of images are read, to find damaged ones.
+        all_text: Whether bytes are text if they are UTF-8 without control characters. By default
+            all characters must be printable.
     """
 
-    def __init__(self, *, with_lists: bool = True, with_values: bool = True) -> None:
+    def __init__(
+        self,
+        *,
+        with_lists: bool = True,
+        with_values: bool = True,
+        with_images: bool = True,
+        all_text: bool = False,
+    ) -> None:
+        self._with_images = with_images
+        characters = _no_controls() if all_text else _printable()
         self._core = _core.Survey(
-            _printable() if with_values else _no_characters(), with_lists, with_values
+            characters if with_values else _no_characters(), with_lists, with_values
         )
 
     @property
@@ -203,7 +215,7 @@ class Surveyor:
         batch = self._core.add(block.native())
         if batch.is_full:
             raise _too_many()
-        for image in batch.images:
+        for image in batch.images if self._with_images else ():
             data = block.view(image.record)[image.offset : image.offset + image.size]
             if not _is_valid_image(bytes(data)):
                 self._core.mark_invalid(image)
@@ -251,6 +263,13 @@ def _is_valid_image(data: bytes) -> bool:
 @functools.cache
 def _no_characters() -> _core.CharacterSet:
     return _core.CharacterSet(np.zeros(_core.CHARACTER_SET_BYTES, np.uint8))
+
+
+@functools.cache
+def _no_controls() -> _core.CharacterSet:
+    is_text = np.ones(_core.CHARACTER_SET_BYTES * 8, bool)
+    is_text[:0x20] = is_text[0x7F:0xA0] = False
+    return _core.CharacterSet(np.packbits(is_text, bitorder="little"))
 
 
 @functools.cache

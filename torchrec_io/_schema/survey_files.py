@@ -23,6 +23,7 @@ def survey_sample(
     skip_errors: bool,
     jobs: int | None = None,
     advanced: Callable[[int], None] = lambda _: None,
+    all_text: bool = False,
 ) -> Survey:
     """Survey the features of Examples and SequenceExamples.
 
@@ -32,6 +33,7 @@ def survey_sample(
         jobs: Number of threads. Default: the number of CPUs, at most 8.
         advanced: Function that receives the number of bytes of records since the last call, in the
             caller's thread.
+        all_text: Whether bytes are text that cannot be printed; see :class:`Surveyor`.
 
     Raises:
         DecodeError: If a record is neither an Example nor a SequenceExample, or if it is only an
@@ -41,7 +43,7 @@ def survey_sample(
     """
 
     def survey(piece: Piece) -> PieceSurvey:
-        return survey_piece(piece, skip_errors, lambda: pool.is_stopped)
+        return survey_piece(piece, skip_errors, lambda: pool.is_stopped, all_text=all_text)
 
     with OrderedPool(survey, jobs or most_storage_threads()) as pool:
         return merge_surveys(pool.map(sample.pieces), skip_errors=skip_errors, advanced=advanced)
@@ -104,6 +106,8 @@ def survey_piece(
     piece: Piece,
     skip_errors: bool,
     is_stopped: Callable[[], bool] = lambda: False,
+    *,
+    all_text: bool = False,
 ) -> PieceSurvey:
     """Survey the records of a piece.
 
@@ -111,13 +115,14 @@ def survey_piece(
         piece: Function that yields the records to inspect.
         skip_errors: Whether to skip records that are damaged or are not Examples.
         is_stopped: Function that is called before each block; True ends the survey.
+        all_text: Whether bytes are text that cannot be printed; see :class:`Surveyor`.
 
     Raises:
         DecodeError: If a record is neither an Example nor a SequenceExample, unless it is skipped.
         SchemaError: If there are too many features.
         CorruptRecordError, TruncatedFileError: If a record is damaged, unless it is skipped.
     """
-    surveyor = Surveyor()
+    surveyor = Surveyor(all_text=all_text)
     first_example: DecodeError | None = None
     stored_bytes = skipped = 0
     for block in piece() if skip_errors else raise_at_gaps(piece()):

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import BinaryIO, Generic, NamedTuple, TypedDict, TypeVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import BinaryIO, NamedTuple, TypedDict, TypeVar
 
+from .._records.record_block import RecordList
 from .._schema.schema import Schema
+from .._schema.survey import Survey, Surveyor
 from .._storage.binary_file import open_binary
 from .._storage.compression import Compression
 from .._storage.local import StrPath
@@ -22,8 +23,7 @@ from .._writing.shards import ShardFiles, refuse_shards
 from ..errors import ConversionError, TorchRecIOError
 from ..tools.outputs import check_file_name, refuse_inputs, refuse_shard_inputs
 from ..tools.report import JobReport, OnError, Result, Watcher
-from .column_kinds import ColumnKinds, Types
-from .value_counts import ValueCounts
+from .columns import FoundType, add_types
 
 Item = TypeVar("Item")
 
@@ -80,33 +80,11 @@ class SourceFile(NamedTuple):
         return open_binary(self.location)
 
 
-@dataclass(frozen=True)
-class SourcePart(Generic[Item]):
-    """A part of the sources, which can be read by itself, also by another process.
+class FoundPiece(NamedTuple):
+    """The dtypes that the columns of a piece of the source need, and its size in bytes."""
 
-    Attributes:
-        key: Identity of the part among those of the same sources.
-        size: Size of the part in bytes.
-        read: Function that yields the pieces of the part. It can be pickled.
-    """
-
-    key: str
+    types: dict[str, FoundType]
     size: int
-    read: Callable[[], Iterator[Item]]
-
-
-class KindsOfPiece(NamedTuple):
-    """The kinds of values in a piece of the source.
-
-    Attributes:
-        kinds: Kinds of values in each column.
-        size: Size of the piece in bytes.
-        errors: Errors of rows that could not be read.
-    """
-
-    kinds: ColumnKinds
-    size: int
-    errors: list[TorchRecIOError]
 
 
 class ConvertedPiece(NamedTuple):
@@ -116,13 +94,11 @@ class ConvertedPiece(NamedTuple):
         records: Serialized records.
         size: Size of the piece in bytes.
         errors: Errors of rows that could not be converted.
-        counts: Numbers of values in the features of the records.
     """
 
     records: list[bytes]
     size: int
     errors: list[TorchRecIOError]
-    counts: ValueCounts
 
 
 class Conversion:
@@ -184,37 +160,37 @@ class Conversion:
         else:
             refuse_inputs(inputs, [self._name])
         if not self._force:
-            self._refuse_outputs()
+            # The group of the outputs refuses them, too, but only after the first pass.
+            if self._is_sharded:
+                refuse_shards(self._name)
+            else:
+                refuse_existing(self._name)
         return files
 
-    def find_dtypes(
-        self, work: Callable[[Item], KindsOfPiece], parts: Sequence[SourcePart[Item]], types: Types
-    ) -> dict[str, str]:
-        """Read all pieces of the source in processes to find the stored dtype of each column.
+    def find_types(
+        self, work: Callable[[Item], FoundPiece], pieces: Iterable[Item]
+    ) -> dict[str, FoundType]:
+        """Read all pieces of the source in processes to find the dtypes that columns need.
 
         Args:
-            work: Function of a module that finds the kinds of values in a piece.
-            parts: Parts of the source.
-            types: Stored dtypes of columns that do not depend on their values.
+            work: Function of a module that finds the dtypes in a piece.
+            pieces: Pieces of the sources.
 
         Raises:
-            ConversionError: If a row cannot be read, unless errors are skipped, or a column has
-                values of several kinds.
+            ConversionError: If a column has both numbers and text.
         """
-        kinds = ColumnKinds()
+        types: dict[str, FoundType] = {}
         with OrderedPool(work, self._jobs, processes=True) as pool:
-            for found in pool.map(_pieces_of(parts)):
-                kinds.merge(found.kinds)
-                if found.errors and self.report.on_error == "raise":
-                    raise found.errors[0]
-                self.report.add(0, found.size)  # the second pass reports the errors
-        return kinds.dtypes(types)
+            for found in pool.map(pieces):
+                add_types(types, found.types)
+                self.report.add(0, found.size)
+        return types
 
     def write(
         self,
         work: Callable[[Item], ConvertedPiece],
-        parts: Sequence[SourcePart[Item]],
-        schema_of: Callable[[ValueCounts, int], Schema | None],
+        pieces: Iterable[Item],
+        schema: Schema | Callable[[Survey], Schema | None],
         *,
         processes: bool = True,
         companions: Mapping[Location, bytes] | None = None,
@@ -223,9 +199,8 @@ class Conversion:
 
         Args:
             work: Function of a module that converts a piece.
-            parts: Parts of the source, in the order of the records.
-            schema_of: Function that returns the schema for the numbers of values of the features
-                and the number of records.
+            pieces: Pieces of the sources, in the order of the records.
+            schema: Schema of the records, or function that returns it for a survey of them.
             processes: Whether to use processes or threads.
             companions: Contents of other files, which appear together with the records.
 
@@ -233,7 +208,7 @@ class Conversion:
             ConversionError: If a piece has an error, unless errors are skipped, or there is no
                 record to write.
         """
-        report, counts = self.report, ValueCounts()
+        report, surveyor = self.report, Surveyor(with_images=False)
         compression, index = self._options.get("compression"), self._options.get("index", True)
         with (
             OrderedPool(work, self._jobs, processes=processes) as pool,
@@ -255,31 +230,18 @@ class Conversion:
             for companion, content in (companions or {}).items():
                 with group.open_file(companion) as file:
                     file.write(content)
-            for converted in pool.map(_pieces_of(parts)):
+            for converted in pool.map(pieces):
                 for record in converted.records:
                     output.write(record)
-                counts.merge(converted.counts)
+                if callable(schema):
+                    surveyor.add(RecordList.of(converted.records))
                 report.add(len(converted.records), converted.size, converted.errors)
-            self._check_count(report.records)
+            if not report.records:
+                only = self._sources[0].path if len(self._sources) == 1 else None
+                raise ConversionError("there is no record to write", path=only)
             outputs = output.finish()
-        schema = schema_of(counts, report.records)
-        return report.result(outputs, output.counts, schema=schema)
-
-    def _refuse_outputs(self) -> None:
-        """Raise an error if an output exists, before the first pass over the source.
-
-        The group of the outputs refuses all others, too.
-        """
-        if self._is_sharded:
-            refuse_shards(self._name)
-        else:
-            refuse_existing(self._name)
-
-    def _check_count(self, records: int) -> None:
-        """Raise an error if there is no record."""
-        if not records:
-            only = self._sources[0].path if len(self._sources) == 1 else None
-            raise ConversionError("there is no record to write", path=only)
+        found = schema(surveyor.result()) if callable(schema) else schema
+        return report.result(outputs, output.counts, schema=found)
 
     def _files_of(self, path: StrPath) -> list[SourceFile]:
         """Return the files that a path or URL stands for."""
@@ -289,11 +251,6 @@ class Conversion:
         options = self._options.get("storage_options")
         found = expand_paths(path, tfrecord_names=False, storage_options=options)
         return [SourceFile(each, each.stamp().size) for each in found]
-
-
-def _pieces_of(parts: Iterable[SourcePart[Item]]) -> Iterator[Item]:
-    for part in parts:
-        yield from part.read()
 
 
 def _local_file(location: Location) -> SourceFile:

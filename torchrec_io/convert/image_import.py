@@ -22,15 +22,13 @@ from .._schema.image_spec import ImageFeature
 from .._schema.schema import Schema
 from .._schema.specs import FixedLenFeature
 from .._storage.binary_file import open_binary
-from .._storage.digest import digest_text
 from .._storage.local import StrPath
 from .._writing.encode import encode_examples
 from ..checks import check_choice, check_integer, is_integer
 from ..errors import ConversionError, TorchRecIOError
 from ..tools.report import Result
-from .conversion import Conversion, ConvertedPiece, Options, SourcePart
+from .conversion import Conversion, ConvertedPiece, Options
 from .labels import LabelledImage, label_images
-from .value_counts import ValueCounts
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -49,9 +47,6 @@ _MODES = {
 # Limits of a piece.
 _PIECE_IMAGES = 64
 _PIECE_BYTES = 1 << 22
-# Limits of a part.
-_PART_IMAGES = 1 << 12
-_PART_BYTES = 1 << 26
 
 _TEXT = FixedLenFeature([], "string")
 _NUMBER = FixedLenFeature([], "int64")
@@ -151,39 +146,7 @@ def from_images(
         OSError: If the folder cannot be read or a file cannot be written.
     """
     coding = Coding(resize, encode, quality)
-    return convert_images(
-        Conversion(destination, options),
-        source,
-        destination,
-        label_pattern=label_pattern,
-        labels=labels,
-        coding=coding,
-        shuffle=shuffle,
-    )
-
-
-def convert_images(
-    conversion: Conversion,
-    source: StrPath,
-    destination: StrPath,
-    *,
-    label_pattern: str | re.Pattern[str] | None,
-    labels: StrPath | None,
-    coding: Coding,
-    shuffle: int | None,
-) -> Result:
-    """Run a conversion of images; see :func:`from_images`.
-
-    Args:
-        conversion: The conversion.
-        source: Folder of the images.
-        destination: Common start of the paths of the outputs; that of the file with the names of
-            the classes ends with ``.labels.txt``.
-        label_pattern: Regular expression that finds the class in a file name.
-        labels: CSV file with the labels.
-        coding: Options that control how images are encoded.
-        shuffle: Seed of a uniform permutation of the images.
-    """
+    conversion = Conversion(destination, options)
     _check_coding(coding)
     seed = None if shuffle is None else check_seed(shuffle)
     images, classes = label_images(
@@ -199,8 +162,8 @@ def convert_images(
     Image.init()  # not thread-safe, and opening an image would call it
     return conversion.write(
         functools.partial(_convert, coding=coding),
-        list(_parts(images)),
-        lambda *_: SCHEMA,
+        _grouped(images),
+        SCHEMA,
         processes=False,  # Pillow releases the GIL
         companions={companion: _lines(classes)},
     )
@@ -230,23 +193,12 @@ def _lines(classes: Iterable[str]) -> bytes:
     return b"".join(os.fsencode(name) + b"\n" for name in classes)
 
 
-def _parts(images: Iterable[LabelledImage]) -> Iterator[SourcePart[list[LabelledImage]]]:
-    """Yield parts of consecutive images."""
-    for part in _grouped(images, _PART_IMAGES, _PART_BYTES):
-        key = "\0".join(map(repr, part))
-        size = sum(image.file.size for image in part)
-        read = functools.partial(_grouped, part, _PIECE_IMAGES, _PIECE_BYTES)
-        yield SourcePart(digest_text(key), size, read)
-
-
-def _grouped(
-    images: Iterable[LabelledImage], max_images: int, max_bytes: int
-) -> Iterator[list[LabelledImage]]:
+def _grouped(images: Iterable[LabelledImage]) -> Iterator[list[LabelledImage]]:
     """Yield lists of consecutive images up to a number and a size."""
     group: list[LabelledImage] = []
     size = 0
     for image in images:
-        if group and (len(group) == max_images or size + image.file.size > max_bytes):
+        if group and (len(group) == _PIECE_IMAGES or size + image.file.size > _PIECE_BYTES):
             yield group
             group, size = [], 0
         group.append(image)
@@ -266,7 +218,7 @@ def _convert(images: list[LabelledImage], coding: Coding) -> ConvertedPiece:
         except ConversionError as error:
             errors.append(error)
     size = sum(image.file.size for image in images)
-    return ConvertedPiece(encode_examples(features), size, errors, ValueCounts())
+    return ConvertedPiece(encode_examples(features), size, errors)
 
 
 def _features_of(image: LabelledImage, coding: Coding) -> dict[str, bytes | int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import functools
+import itertools
 import math
 import zipfile
 from collections import Counter
@@ -21,7 +22,7 @@ from .._storage.local import StrPath
 from ..checks import counted
 from ..errors import ConversionError
 from ..tools.report import Result
-from .conversion import Conversion, ConvertedPiece, Options, SourceFile, SourcePart
+from .conversion import Conversion, ConvertedPiece, Options, SourceFile
 from .rows import Row, encode_rows
 
 if TYPE_CHECKING:
@@ -117,11 +118,7 @@ def from_npz(
         ValueError: If an argument is invalid.
         OSError: If a file cannot be read or written.
     """
-    return convert_npz(Conversion(destination, options), sources)
-
-
-def convert_npz(conversion: Conversion, sources: StrPath | Sequence[StrPath]) -> Result:
-    """Run a conversion of archives; see :func:`from_npz`."""
+    conversion = Conversion(destination, options)
     files = conversion.source_files(sources)
     archives = [_arrays_of(file) for file in files]
     for file, arrays in zip(files, archives, strict=True):
@@ -130,14 +127,11 @@ def convert_npz(conversion: Conversion, sources: StrPath | Sequence[StrPath]) ->
                 f"names, row shapes or dtypes of the arrays differ from those of {files[0].path!r}"
             )
             raise ConversionError(reason, path=file.path)
-    parts = [
-        SourcePart(file.path, _stored_bytes(arrays), functools.partial(_pieces, file, arrays))
-        for file, arrays in zip(files, archives, strict=True)
-    ]
-    conversion.report.watcher.started(sum(part.size for part in parts))
+    conversion.report.watcher.started(sum(map(_stored_bytes, archives)))
     schema = Schema({array.name: array.spec() for array in archives[0]})
     work = functools.partial(_convert, dtypes={array.name: array.stored for array in archives[0]})
-    return conversion.write(work, parts, lambda *_: schema)
+    pieces = itertools.chain.from_iterable(map(_pieces, files, archives))
+    return conversion.write(work, pieces, schema)
 
 
 def _arrays_of(source: SourceFile) -> list[_Array]:

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 from .._writing.encode import encode_examples, encode_sequence_examples
 from ..errors import ConversionError, TorchRecIOError
 from .conversion import ConvertedPiece
-from .value_counts import ValueCounts
 
 # The end of the encoder's messages about a feature.
 _FEATURE = re.compile(r" \((?:example \d+, )?feature ('(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")\)\Z")
@@ -53,8 +52,7 @@ def encode_rows(
         records = _encode(valid, dtypes, lists)
     except (TypeError, ValueError):
         return encode_rows([_checked(row, dtypes, lists) for row in rows], dtypes, size, lists)
-    counts = ValueCounts.of((row.features for row in valid), lists)
-    return ConvertedPiece(records, size, errors, counts)
+    return ConvertedPiece(records, size, errors)
 
 
 def _encode(rows: Sequence[Row], dtypes: Mapping[str, str], lists: frozenset[str]) -> list[bytes]:

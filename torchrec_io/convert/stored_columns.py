@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Generator, Mapping
+from collections.abc import Collection, Generator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -19,12 +19,14 @@ from .._parsing.parser import ExampleParser
 from .._parsing.valid_records import parse_columns
 from .._records.record_block import RecordBlock
 from .._schema.feature import Feature
-from .._schema.infer import Finding, InferredParts, infer_from
+from .._schema.infer import InferredParts, infer_surveyed
 from .._schema.record_sample import all_records
 from .._schema.schema import Schema
 from .._schema.survey import Survey, Surveyor
+from .._schema.survey_files import survey_sample
 from ..errors import DecodeError, SchemaError
 from ..tools.record_files import RecordFiles
+from .columns import ColumnOptions
 
 # What to do about a record that does not fit a schema that was given.
 _REMEDY = (
@@ -84,6 +86,7 @@ class StoredParser:
 
     Args:
         schema: Features to read.
+        names: Names of the features to read. Default: all.
 
     Attributes:
         schema: Schema of the stored values, with a FixedLenFeature or VarLenFeature for every
@@ -93,8 +96,8 @@ class StoredParser:
         SchemaError: If a spec reads several stored features.
     """
 
-    def __init__(self, schema: Schema) -> None:
-        self.schema: Schema = _as_stored(schema)
+    def __init__(self, schema: Schema, names: Collection[str] | None = None) -> None:
+        self.schema: Schema = _as_stored(schema, names)
         self._parser = ExampleParser(self.schema)
 
     def parse(self, block: RecordBlock) -> tuple[StoredBlock, list[tuple[int, RecordFailure]]]:
@@ -130,13 +133,15 @@ class StoredReader:
     Args:
         files: Files to read.
         schema: Features to read.
-        survey: Facts about the features of all records, if they are known. If not, records are
-            surveyed while they are read.
+        names: Names of the features to read. Default: all.
+        survey: Facts about the features of all records, if they are known. If not, the features of
+            records are listed while they are read.
         remedy: Advice in the error of a record that does not fit the schema.
 
     Attributes:
         schema: Schema of the stored values, with a FixedLenFeature or VarLenFeature for every
             feature.
+        survey: Facts about the features of all records, if they are known.
 
     Raises:
         SchemaError: If a spec reads several stored features.
@@ -147,19 +152,24 @@ class StoredReader:
         files: RecordFiles,
         schema: Schema,
         *,
+        names: Collection[str] | None = None,
         survey: Survey | None = None,
         remedy: str = _REMEDY,
     ) -> None:
         self._files = files
-        self._survey = survey
+        self.survey: Survey | None = survey
         self._surveyor = Surveyor(with_values=False)
         self._remedy = remedy
-        self._parser = StoredParser(schema)
+        self._parser = StoredParser(schema, names)
         self.schema: Schema = self._parser.schema
 
     @classmethod
     def start(
-        cls, files: RecordFiles, schema: Schema | Mapping[str, Any] | None, jobs: int
+        cls,
+        files: RecordFiles,
+        schema: Schema | Mapping[str, Any] | None,
+        jobs: int,
+        options: ColumnOptions | None = None,
     ) -> StoredReader:
         """Report the start of a conversion, and infer a schema from all records if there is none.
 
@@ -167,27 +177,34 @@ class StoredReader:
             files: Files to read.
             schema: Features to read, or None.
             jobs: Number of threads that inspect the records.
+            options: Names of features to include and exclude.
 
         Raises:
             SchemaError: If there is no record to infer a schema from, a feature that has values
                 would be left out, or a spec reads several stored features.
             DecodeError: If a record has no features, unless the report skips errors.
             CorruptRecordError: If a record is damaged, unless the report skips errors.
+            ValueError: If there is no feature of a given name.
         """
+        options = options or ColumnOptions()
+        files.report.watcher.started(files.size if schema is not None else 2 * files.size)
         if schema is not None:
-            files.report.watcher.started(files.size)
-            return cls(files, Schema.of(schema))
-        files.report.watcher.started(2 * files.size)
+            schema = Schema.of(schema)
+            return cls(files, schema, names=options.chosen(schema))
         found = infer_schema(files, jobs)
-        _refuse_left_out(found.findings)
-        return cls(files, Schema(**found.parts), survey=found.survey)
+        names = options.chosen(found.findings)
+        for name in names:
+            finding = found.findings[name]
+            if finding.spec is None and finding.kind != "none":
+                raise SchemaError(f"{finding.why}; use schema to give one without it", feature=name)
+        return cls(files, Schema(**found.parts), names=names, survey=found.survey)
 
     def left_out(self) -> dict[str, int]:
         """Return the number of records that have values of each feature that was not read.
 
         It is complete once all blocks were read.
         """
-        survey = self._survey or self._surveyor.result()
+        survey = self.survey or self._surveyor.result()
         read = {"context": self.schema.context, "list": self.schema.sequence or {}}
         counts: dict[str, int] = {}
         for where, summaries in (("context", survey.context), ("list", survey.lists)):
@@ -234,7 +251,7 @@ class StoredReader:
         parsed, failures = self._parser.parse(block)
         for number, failure in failures:
             self.skip(number, self._reason(failure), failure.feature)
-        if self._survey is None:
+        if self.survey is None:
             self._surveyor.add(parsed.block)
         return parsed
 
@@ -267,28 +284,29 @@ def infer_schema(files: RecordFiles, jobs: int) -> InferredParts:
 
     Damaged records are skipped if the report does so, and counted later.
     """
-    watcher = files.report.watcher
-    return infer_from(
+    survey = survey_sample(
         all_records(files.reader.indexes),
         skip_errors=files.report.on_error == "skip",
         jobs=jobs,
-        advanced=lambda size: watcher.advanced(size, 0),
+        advanced=lambda size: files.report.watcher.advanced(size, 0),
+        all_text=True,
     )
+    return infer_surveyed(survey, survey.records)
 
 
-def _refuse_left_out(findings: Mapping[str, Finding]) -> None:
-    """Raise an error if a feature was left out, because the findings are not shown."""
-    for name, finding in findings.items():
-        if finding.spec is None and finding.kind != "none":
-            raise SchemaError(f"{finding.why}; use schema to give one without it", feature=name)
+def _as_stored(schema: Schema, names: Collection[str] | None) -> Schema:
+    """Return a schema of the stored values of all features, or of some."""
 
+    def stored(specs: Mapping[str, Feature]) -> dict[str, Feature]:
+        return {
+            name: _stored(name, spec)
+            for name, spec in specs.items()
+            if names is None or name in names
+        }
 
-def _as_stored(schema: Schema) -> Schema:
-    context = {name: _stored(name, spec) for name, spec in schema.context.items()}
     if schema.sequence is None:
-        return Schema(context)
-    sequence = {name: _stored(name, spec) for name, spec in schema.sequence.items()}
-    return Schema(context=context, sequence=sequence)
+        return Schema(stored(schema.context))
+    return Schema(context=stored(schema.context), sequence=stored(schema.sequence))
 
 
 def _stored(name: str, spec: Feature) -> Feature:

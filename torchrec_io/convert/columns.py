@@ -1,0 +1,129 @@
+"""The columns of tables: which ones are converted, and their dtypes."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple, TypeAlias
+
+from ..checks import check_choice
+from ..errors import ConversionError
+
+Types: TypeAlias = Mapping[str, str]
+
+_STORED_DTYPES = ("int64", "float32", "string")
+# A column that needs several of these dtypes gets the last one.
+_ORDER = ("none", "object", "word", "string", "int64", "float32")
+_MAX_SHOWN = 30
+
+
+def shortened(value: str) -> str:
+    """Return the start of a value, for an error message."""
+    return value if len(value) <= _MAX_SHOWN else value[:_MAX_SHOWN] + "…"
+
+
+@dataclass(frozen=True)
+class ColumnOptions:
+    """Options that choose the columns of a table and their stored dtypes.
+
+    Attributes:
+        include: Names of the columns to convert. Default: all.
+        exclude: Names of columns to leave out.
+        types: Stored dtypes by column.
+
+    Raises:
+        TypeError: If a list of names is a string.
+        ValueError: If a dtype cannot be stored.
+    """
+
+    include: Collection[str] | None = None
+    exclude: Collection[str] = ()
+    types: Types = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for option in (self.include, self.exclude):
+            if isinstance(option, str):
+                raise TypeError(f"include and exclude must be lists of names, got {option!r}")
+        for name, dtype in self.types.items():
+            check_choice(f"the type of {name!r}", dtype, _STORED_DTYPES)
+
+    def chosen(self, names: Iterable[str]) -> list[str]:
+        """Return the names of the columns to convert, in their order.
+
+        Raises:
+            ValueError: If an option has a name that is not a column, or no column is left.
+        """
+        names = list(names)
+        named = {"include": self.include or (), "exclude": self.exclude, "types": self.types}
+        for option, given in named.items():
+            unknown = set(given) - set(names)
+            if unknown:
+                raise ValueError(
+                    f"{option} has {min(unknown)!r}, which is not a column; the columns are "
+                    + ", ".join(names)
+                )
+        kept = set(names if self.include is None else self.include) - set(self.exclude)
+        if names and not kept:
+            raise ValueError("include and exclude leave no column")
+        return [name for name in names if name in kept]
+
+
+class FoundType(NamedTuple):
+    """The dtype that the values of a column need, and the first value that needs it.
+
+    Attributes:
+        dtype: Stored dtype; "word" for nan and inf, which are numbers or text; "object" for values
+            that an Example cannot store; "none" if there are no values.
+        value: The value.
+        place: Its position: "line 3".
+        path: Path of its file.
+    """
+
+    dtype: str
+    value: str
+    place: str
+    path: str
+
+    def __str__(self) -> str:
+        return f"{shortened(self.value)} in {self.place} of {self.path!r}"
+
+
+def add_types(found: dict[str, FoundType], others: Mapping[str, FoundType]) -> None:
+    """Add types that were found later in the sources.
+
+    Raises:
+        ConversionError: If a column has both numbers and text.
+    """
+    for name, other in others.items():
+        one = found.setdefault(name, other)
+        types = {one.dtype: one, other.dtype: other}
+        text, number = types.get("string"), types.get("int64") or types.get("float32")
+        if text and number:
+            raise ConversionError(
+                f"mixed types: {number} is a number, {text} is text; give the column a type, such "
+                'as "string"',
+                feature=name,
+            )
+        found[name] = max(one, other, key=lambda each: _ORDER.index(each.dtype))
+        if types.keys() == {"word", "int64"}:
+            found[name] = one._replace(dtype="float32")
+
+
+def stored_dtypes(found: Mapping[str, FoundType], names: Iterable[str]) -> dict[str, str]:
+    """Return the stored dtypes of the columns that have values.
+
+    Raises:
+        ConversionError: If an Example cannot store the values of a column.
+    """
+    dtypes: dict[str, str] = {}
+    for name in names:
+        each = found[name]
+        if each.dtype == "object":
+            raise ConversionError(
+                f"an Example cannot store an object or list in a value: {each}; leave the column "
+                "out with exclude",
+                feature=name,
+            )
+        if each.dtype != "none":
+            dtypes[name] = "float32" if each.dtype == "word" else each.dtype
+    return dtypes
