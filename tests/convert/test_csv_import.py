@@ -95,7 +95,7 @@ def test_mixed_types_are_rejected(
 
 REFUSED = [
     ("1,2,3\n", "row 3: the row has 3 fields, expected 2", None),
-    ("1\n", "row 3: the row has 1 field, expected 2", None),
+    (b"\xff\n", "row 3: the row has 1 field, expected 2", None),
     (b"1,\xff\n", "row 3: text that is not UTF-8 does not fit in float32", "x"),
     ("9223372036854775808,2\n", "row 3: '9223372036854775808' does not fit in int64", "n"),
     ("1.5,2\n", "row 3: '1.5' does not fit in int64", "n"),
@@ -151,6 +151,8 @@ def test_invalid_value_without_types(tmp_path: Path) -> None:
         (b"a,\xff\n1,2\n", "row 1: the header is not UTF-8"),
         ("a,b\n", "there is no record to write"),
         ('a,b\n1,x\n7,"b\nc\n', "row 3: a quote is not closed before the end of the file"),
+        ('a,b\n1,"x\n2,3\n', "row 2: a quote is not closed before the end of the file"),
+        ('a,b\n1,x\n"2,3\n', "row 3: a quote is not closed before the end of the file"),
     ],
 )
 def test_invalid_file_is_rejected(tmp_path: Path, text: str | bytes, reason: str) -> None:
@@ -159,6 +161,14 @@ def test_invalid_file_is_rejected(tmp_path: Path, text: str | bytes, reason: str
             convert(tmp_path, text, on_error=on_error)
         assert "in.csv" in str(raised.value)
     assert list(contents(tmp_path)) == ["in.csv"]
+
+
+def test_text_of_any_characters_is_kept(tmp_path: Path) -> None:
+    text = '\ufeff\ufffea,b\n\ufffe1,\ufffe0\ufffe\n\ufffe2,"\n"\n'
+    assert rows_of(convert(tmp_path, text).paths) == [
+        {"\ufffea": ["\ufffe1".encode()], "b": ["\ufffe0\ufffe".encode()]},
+        {"\ufffea": ["\ufffe2".encode()], "b": [b"\n"]},
+    ]
 
 
 def test_columns_without_a_header_are_named(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import io
 import itertools
 import os
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -17,6 +18,7 @@ from .arrow import import_pyarrow
 from .arrow_rows import ColumnTypes, Table, encode_table
 from .columns import ColumnOptions, FoundType, Types, add_types, stored_dtypes
 from .conversion import Conversion, FoundPiece, Options, SourceFile
+from .escaped_text import END, EscapedText, unescaped
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -131,46 +133,45 @@ def _columns_of(files: Sequence[SourceFile], columns: Sequence[str] | None) -> l
 def _header(source: SourceFile) -> list[str]:
     if not source.size:
         raise ConversionError("row 1: the header is missing", path=source.path)
-    with _opened(source, [], True, lambda _: "skip") as reader:
-        try:
-            return list(reader.schema.names)
-        except UnicodeDecodeError:
-            reason = "row 1: the header is not UTF-8"
-            raise ConversionError(reason, path=source.path) from None
+    with _opened(source, None, lambda _: "skip") as reader:
+        names = unescaped(import_pyarrow().array(reader.schema.names, "binary"))
+    try:
+        return [name.decode() for name in names.to_pylist()]
+    except UnicodeDecodeError:
+        raise ConversionError("row 1: the header is not UTF-8", path=source.path) from None
 
 
 @contextlib.contextmanager
 def _opened(
-    source: SourceFile, names: Sequence[str], has_header: bool, skip: Callable[[Any], str]
+    source: SourceFile,
+    names: Sequence[str] | None,
+    skip: Callable[[Any], str],
 ) -> Iterator[Any]:
-    """Open a file as batches of Arrow columns.
+    """Open a file as batches of Arrow columns of escaped text.
 
     Args:
         source: File.
-        names: Names of the columns, whose values are bytes.
-        has_header: Whether the first row has the names of the columns.
+        names: Names of the columns, or None if the first row has them. With names, the first row is
+            one of values, and a row of ``END`` is added at the end.
         skip: Function that receives rows with a wrong number of fields.
     """
-    csv = import_pyarrow().csv
-    is_tabbed = os.path.splitext(source.path)[1].lower() == ".tsv"
+    pa = import_pyarrow()
+    csv = pa.csv
+    delimiter = "\t" if os.path.splitext(source.path)[1].lower() == ".tsv" else ","
     # Rows have numbers if one thread reads them.
-    read = csv.ReadOptions(
-        use_threads=False,
-        block_size=_PIECE_BYTES,
-        column_names=None if has_header else names,
-    )
-    parse = csv.ParseOptions(
-        delimiter="\t" if is_tabbed else ",", newlines_in_values=True, invalid_row_handler=skip
-    )
+    read = csv.ReadOptions(use_threads=False, block_size=_PIECE_BYTES, column_names=names)
+    parse = csv.ParseOptions(delimiter=delimiter, newlines_in_values=True, invalid_row_handler=skip)
     convert = csv.ConvertOptions(
-        column_types=dict.fromkeys(names, import_pyarrow().binary()),
+        column_types=dict.fromkeys(names or (), pa.binary()),
         strings_can_be_null=True,
         null_values=[""],
     )
+    end = f"\n{delimiter.join([END] * len(names or ()))}\n"
     try:
-        with source.open() as file:
-            yield csv.open_csv(file, read, parse, convert)
-    except import_pyarrow().ArrowInvalid as error:
+        # Arrow prints an error if it skips a row that is not UTF-8.
+        with source.open() as file, io.BufferedReader(EscapedText(file, end)) as text:
+            yield csv.open_csv(text, read, parse, convert)
+    except pa.ArrowInvalid as error:
         reason = f"the file cannot be read as CSV: {error}"
         raise ConversionError(reason, path=source.path) from None
 
@@ -190,32 +191,26 @@ def _tables(
         skipped.add(row.number)
         return "skip"
 
-    numbers = (n for n in itertools.count(2 if has_header else 1) if n not in skipped)
-    left, place, value = source.size, "", None
-    with _opened(source, names, has_header, skip) as reader:
-        end = pa.RecordBatch.from_pylist([], reader.schema)
-        for rows in itertools.chain(reader, [end]):
-            size = left if rows is end else min(left, _PIECE_BYTES)
-            left -= size
-            places = [f"row {n}" for n in itertools.islice(numbers, rows.num_rows)]
-            if places:
-                place, value = places[-1], rows.column(len(names) - 1)[-1].as_py()
-            columns = [rows.column(name).view(pa.string()) for name in kept]
+    numbers = (n for n in itertools.count(1) if n not in skipped)
+    left, is_end = source.size, False
+    with _opened(source, names, skip) as reader:
+        for found in reader:
+            is_end = bool(found.num_rows) and found.column(0)[-1].as_py() == END.encode()
+            rows = found.slice(0, found.num_rows - is_end)
+            if has_header and rows.num_rows:
+                next(numbers)
+                rows, has_header = rows.slice(1), False
+            columns = [unescaped(rows.column(name)).view(pa.string()) for name in kept]
             batch = pa.RecordBatch.from_arrays(columns, list(kept))
-            found = errors[:]
-            del errors[: len(found)]  # Arrow may add further ones meanwhile
-            yield Table(source.path, batch, places, size, found)
-    if value is not None and b"\n" in value and _ends_with(source, value):
-        reason = f"{place}: a quote is not closed before the end of the file"
+            places = [f"row {n}" for n in itertools.islice(numbers, rows.num_rows)]
+            size = left if is_end else min(left, _PIECE_BYTES)
+            left -= size
+            now = errors[:]
+            del errors[: len(now)]  # Arrow may add further ones meanwhile
+            yield Table(source.path, batch, places, size, now)
+    if not is_end:
+        reason = f"row {next(numbers) - 1}: a quote is not closed before the end of the file"
         raise ConversionError(reason, path=source.path)
-
-
-def _ends_with(source: SourceFile, value: bytes) -> bool:
-    """Return whether a file ends with a value. If that has line breaks, its quote is not closed."""
-    end = value[-16:]
-    with source.open() as file:
-        file.seek(-len(end), os.SEEK_END)
-        return file.read() == end
 
 
 # ---- types ----
