@@ -12,8 +12,9 @@ from .._schema.specs import FixedLenFeature
 from .._schema.survey import Survey
 from ..errors import ConversionError, TorchRecIOError
 from .arrow import import_pyarrow
-from .columns import Types, shortened
+from .columns import shortened
 from .conversion import ConvertedPiece
+from .options import Types
 from .rows import Row, encode_rows
 
 

@@ -1,17 +1,12 @@
-"""The columns of tables: which ones are converted, and their dtypes."""
+"""The dtypes that the columns of tables need."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import NamedTuple, TypeAlias
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
-from ..checks import check_choice
 from ..errors import ConversionError
 
-Types: TypeAlias = Mapping[str, str]
-
-_STORED_DTYPES = ("int64", "float32", "string")
 # A column that needs several of these dtypes gets the last one.
 _ORDER = ("none", "object", "word", "string", "int64", "float32")
 _MAX_SHOWN = 30
@@ -20,52 +15,6 @@ _MAX_SHOWN = 30
 def shortened(value: str) -> str:
     """Return the start of a value, for an error message."""
     return value if len(value) <= _MAX_SHOWN else value[:_MAX_SHOWN] + "…"
-
-
-@dataclass(frozen=True)
-class ColumnOptions:
-    """Options that choose the columns of a table and their stored dtypes.
-
-    Attributes:
-        include: Names of the columns to convert. Default: all.
-        exclude: Names of columns to leave out.
-        types: Stored dtypes by column.
-
-    Raises:
-        TypeError: If a list of names is a string.
-        ValueError: If a dtype cannot be stored.
-    """
-
-    include: Collection[str] | None = None
-    exclude: Collection[str] = ()
-    types: Types = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        for option in (self.include, self.exclude):
-            if isinstance(option, str):
-                raise TypeError(f"include and exclude must be lists of names, got {option!r}")
-        for name, dtype in self.types.items():
-            check_choice(f"the type of {name!r}", dtype, _STORED_DTYPES)
-
-    def chosen(self, names: Iterable[str]) -> list[str]:
-        """Return the names of the columns to convert, in their order.
-
-        Raises:
-            ValueError: If an option has a name that is not a column, or no column is left.
-        """
-        names = list(names)
-        named = {"include": self.include or (), "exclude": self.exclude, "types": self.types}
-        for option, given in named.items():
-            unknown = set(given) - set(names)
-            if unknown:
-                raise ValueError(
-                    f"{option} has {min(unknown)!r}, which is not a column; the columns are "
-                    + ", ".join(names)
-                )
-        kept = set(names if self.include is None else self.include) - set(self.exclude)
-        if names and not kept:
-            raise ValueError("include and exclude leave no column")
-        return [name for name in names if name in kept]
 
 
 class FoundType(NamedTuple):

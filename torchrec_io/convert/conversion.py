@@ -5,58 +5,26 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import BinaryIO, NamedTuple, TypedDict, TypeVar
+from typing import BinaryIO, NamedTuple, TypeVar
 
 from .._records.record_block import RecordList
 from .._schema.schema import Schema
 from .._schema.survey import Survey, Surveyor
 from .._storage.binary_file import open_binary
-from .._storage.compression import Compression
 from .._storage.local import StrPath
 from .._storage.location import Location
 from .._storage.ordered_pool import OrderedPool
 from .._storage.outputs import refuse_existing
 from .._storage.paths import expand_paths, has_data_suffix
-from .._storage.remote.options import StorageOptions
 from .._writing.output_group import OutputGroup
 from .._writing.shards import ShardFiles, refuse_shards
 from ..errors import ConversionError, TorchRecIOError
 from ..tools.outputs import check_file_name, refuse_inputs, refuse_shard_inputs
-from ..tools.report import JobReport, OnError, Result, Watcher
+from ..tools.report import JobReport, Result
 from .columns import FoundType, add_types
+from .options import Options, check_options
 
 Item = TypeVar("Item")
-
-
-class Options(TypedDict, total=False):
-    """Keyword options of all conversions to TFRecord.
-
-    Attributes:
-        num_shards: Number of files ``NAME-00000-of-00008`` and so on. Record ``i`` goes to file
-            ``i % num_shards``. By default there is one file, ``NAME``; ``.tfrecord`` is added if
-            the name has no such suffix.
-        max_bytes: Instead of ``num_shards``, the largest size of a file in bytes.
-        compression: Compression of the files: None (the default), "gzip", "zlib" or "zstd".
-        index: Whether each file gets an index ``.tfidx``. Default: True.
-        force: Whether outputs that exist are replaced. Default: False, they are refused.
-        jobs: Number of processes, or of threads for images. The output does not depend on it. A
-            script that uses processes needs ``if __name__ == "__main__":``. Default: 1.
-        on_error: "raise" (the default), or "skip" to skip what cannot be converted and list it in
-            the result.
-        watcher: Receiver of progress messages, a :class:`Watcher`.
-        storage_options: Options of remote objects, of sources and outputs, as for
-            :class:`TFRecordDataset`.
-    """
-
-    num_shards: int | None
-    max_bytes: int | None
-    compression: Compression | None
-    index: bool
-    force: bool
-    jobs: int
-    on_error: OnError
-    watcher: Watcher | None
-    storage_options: StorageOptions
 
 
 class SourceFile(NamedTuple):
@@ -117,10 +85,7 @@ class Conversion:
     """
 
     def __init__(self, destination: StrPath, options: Options) -> None:
-        unknown = set(options) - set(Options.__annotations__)
-        if unknown:
-            allowed = ", ".join(Options.__annotations__)
-            raise TypeError(f"unknown option {min(unknown)!r}; the options are {allowed}")
+        check_options(options, Options)
         self.report: JobReport = JobReport(options.get("on_error", "raise"), options.get("watcher"))
         self._options = options
         self._jobs = options.get("jobs", 1)

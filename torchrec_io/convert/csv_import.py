@@ -16,9 +16,10 @@ from ..errors import ConversionError
 from ..tools.report import Result
 from .arrow import import_pyarrow
 from .arrow_rows import ColumnTypes, Table, encode_table
-from .columns import ColumnOptions, FoundType, Types, add_types, stored_dtypes
-from .conversion import Conversion, FoundPiece, Options, SourceFile
+from .columns import FoundType, add_types, stored_dtypes
+from .conversion import Conversion, FoundPiece, SourceFile
 from .escaped_text import END, EscapedText, unescaped
+from .options import ColumnOptions, Options, Types
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

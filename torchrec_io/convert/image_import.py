@@ -27,8 +27,9 @@ from .._writing.encode import encode_examples
 from ..checks import check_choice, check_integer, is_integer
 from ..errors import ConversionError, TorchRecIOError
 from ..tools.report import Result
-from .conversion import Conversion, ConvertedPiece, Options
+from .conversion import Conversion, ConvertedPiece
 from .labels import LabelledImage, label_images
+from .options import Options
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

@@ -19,8 +19,9 @@ from .arrow_rows import (
     shown,
     stored_dtype,
 )
-from .columns import ColumnOptions, FoundType, Types, add_types, stored_dtypes
-from .conversion import Conversion, ConvertedPiece, FoundPiece, Options, SourceFile
+from .columns import FoundType, add_types, stored_dtypes
+from .conversion import Conversion, ConvertedPiece, FoundPiece, SourceFile
+from .options import ColumnOptions, Options, Types
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

@@ -22,7 +22,8 @@ from .._storage.local import StrPath
 from ..checks import counted
 from ..errors import ConversionError
 from ..tools.report import Result
-from .conversion import Conversion, ConvertedPiece, Options, SourceFile
+from .conversion import Conversion, ConvertedPiece, SourceFile
+from .options import Options
 from .rows import Row, encode_rows
 
 if TYPE_CHECKING:

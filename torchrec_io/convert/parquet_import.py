@@ -13,8 +13,8 @@ from ..errors import ConversionError
 from ..tools.report import Result
 from .arrow import import_pyarrow
 from .arrow_rows import ColumnTypes, Table, encode_table
-from .columns import ColumnOptions, Types
-from .conversion import Conversion, Options, SourceFile
+from .conversion import Conversion, SourceFile
+from .options import ColumnOptions, Options, Types
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

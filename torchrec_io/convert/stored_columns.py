@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Collection, Generator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from .._order.selection import Selection
 from .._parsing.arrays import Arena, view_of
 from .._parsing.failures import RecordFailure
 from .._parsing.layout import BytesColumn, Column, DenseColumns, Numbers, RaggedColumn, Values
@@ -19,20 +18,7 @@ from .._parsing.parser import ExampleParser
 from .._parsing.valid_records import parse_columns
 from .._records.record_block import RecordBlock
 from .._schema.feature import Feature
-from .._schema.infer import InferredParts, infer_surveyed
-from .._schema.record_sample import all_records
 from .._schema.schema import Schema
-from .._schema.survey import Survey, Surveyor
-from .._schema.survey_files import survey_sample
-from ..errors import DecodeError, SchemaError
-from ..tools.record_files import RecordFiles
-from .columns import ColumnOptions
-
-# What to do about a record that does not fit a schema that was given.
-_REMEDY = (
-    "leave schema out to infer one that fits all records, use VarLenFeature for a feature that is "
-    'missing or has another number of values, or skip such records with on_error="skip"'
-)
 
 
 @dataclass(frozen=True)
@@ -127,141 +113,6 @@ class StoredParser:
         return {name: found[name] for name in self.schema}
 
 
-class StoredReader:
-    """A reader of the stored values of records: an image stays its bytes.
-
-    Args:
-        files: Files to read.
-        schema: Features to read.
-        names: Names of the features to read. Default: all.
-        survey: Facts about the features of all records, if they are known. If not, the features of
-            records are listed while they are read.
-        remedy: Advice in the error of a record that does not fit the schema.
-
-    Attributes:
-        schema: Schema of the stored values, with a FixedLenFeature or VarLenFeature for every
-            feature.
-        survey: Facts about the features of all records, if they are known.
-
-    Raises:
-        SchemaError: If a spec reads several stored features.
-    """
-
-    def __init__(
-        self,
-        files: RecordFiles,
-        schema: Schema,
-        *,
-        names: Collection[str] | None = None,
-        survey: Survey | None = None,
-        remedy: str = _REMEDY,
-    ) -> None:
-        self._files = files
-        self.survey: Survey | None = survey
-        self._surveyor = Surveyor(with_values=False)
-        self._remedy = remedy
-        self._parser = StoredParser(schema, names)
-        self.schema: Schema = self._parser.schema
-
-    @classmethod
-    def start(
-        cls,
-        files: RecordFiles,
-        schema: Schema | Mapping[str, Any] | None,
-        jobs: int,
-        options: ColumnOptions | None = None,
-    ) -> StoredReader:
-        """Report the start of a conversion, and infer a schema from all records if there is none.
-
-        Args:
-            files: Files to read.
-            schema: Features to read, or None.
-            jobs: Number of threads that inspect the records.
-            options: Names of features to include and exclude.
-
-        Raises:
-            SchemaError: If there is no record to infer a schema from, a feature that has values
-                would be left out, or a spec reads several stored features.
-            DecodeError: If a record has no features, unless the report skips errors.
-            CorruptRecordError: If a record is damaged, unless the report skips errors.
-            ValueError: If there is no feature of a given name.
-        """
-        options = options or ColumnOptions()
-        files.report.watcher.started(files.size if schema is not None else 2 * files.size)
-        if schema is not None:
-            schema = Schema.of(schema)
-            return cls(files, schema, names=options.chosen(schema))
-        found = infer_schema(files, jobs)
-        names = options.chosen(found.findings)
-        for name in names:
-            finding = found.findings[name]
-            if finding.spec is None and finding.kind != "none":
-                raise SchemaError(f"{finding.why}; use schema to give one without it", feature=name)
-        return cls(files, Schema(**found.parts), names=names, survey=found.survey)
-
-    def left_out(self) -> dict[str, int]:
-        """Return the number of records that have values of each feature that was not read.
-
-        It is complete once all blocks were read.
-        """
-        survey = self.survey or self._surveyor.result()
-        read = {"context": self.schema.context, "list": self.schema.sequence or {}}
-        counts: dict[str, int] = {}
-        for where, summaries in (("context", survey.context), ("list", survey.lists)):
-            for name, summary in sorted(summaries.items()):
-                if summary.kinds and name not in read[where]:
-                    counts[name] = max(counts.get(name, 0), summary.present)
-        return counts
-
-    def blocks(
-        self,
-        selection: Selection,
-        jobs: int,
-        *,
-        max_records: int | None = None,
-        max_bytes: int | None = None,
-    ) -> Generator[StoredBlock]:
-        """Yield the valid records of a selection in blocks, in order.
-
-        The report counts the bytes, but not the records.
-
-        Args:
-            selection: Records to read.
-            jobs: Number of threads that read.
-            max_records: Largest number of records in a block; by default 4,096.
-            max_bytes: Largest size of a block with more than one record, in bytes; by default
-                4 MiB.
-
-        Raises:
-            DecodeError: If a record does not fit the schema, unless the report skips errors.
-            CorruptRecordError: If a record is damaged, unless the report skips errors.
-        """
-        for block in self._files.blocks(
-            selection, jobs, count_records=False, max_records=max_records, max_bytes=max_bytes
-        ):
-            yield self._parse(block)
-
-    def skip(self, number: int, reason: str, feature: str | None) -> None:
-        """Count a record as skipped, or raise the reason."""
-        [place] = self._files.reader.locate([number])
-        self._files.report.skip(DecodeError(reason, **place.where, feature=feature))
-
-    def _parse(self, block: RecordBlock) -> StoredBlock:
-        """Parse a block, without the records that do not fit the schema."""
-        parsed, failures = self._parser.parse(block)
-        for number, failure in failures:
-            self.skip(number, self._reason(failure), failure.feature)
-        if self.survey is None:
-            self._surveyor.add(parsed.block)
-        return parsed
-
-    def _reason(self, failure: RecordFailure) -> str:
-        reason = failure.reason
-        if failure.offset is not None:
-            reason += f", at byte {failure.offset} of the record"
-        return f"{reason}; {self._remedy}"
-
-
 def _column(
     arena: Arena,
     values: Values,
@@ -277,21 +128,6 @@ def _column(
 
 
 # ---- schemas ----
-
-
-def infer_schema(files: RecordFiles, jobs: int) -> InferredParts:
-    """Infer a schema from all records.
-
-    Damaged records are skipped if the report does so, and counted later.
-    """
-    survey = survey_sample(
-        all_records(files.reader.indexes),
-        skip_errors=files.report.on_error == "skip",
-        jobs=jobs,
-        advanced=lambda size: files.report.watcher.advanced(size, 0),
-        all_text=True,
-    )
-    return infer_surveyed(survey, survey.records)
 
 
 def _as_stored(schema: Schema, names: Collection[str] | None) -> Schema:

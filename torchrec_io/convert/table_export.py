@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import closing
-from typing import Any, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -17,45 +17,26 @@ from .._schema.sniff import EMPTY, TEXT
 from .._schema.specs import FixedLenFeature, VarLenFeature
 from .._storage.local import StrPath
 from .._storage.location import Location
-from .._storage.remote.options import StorageOptions
 from .._writing.output_group import OutputGroup
 from .._writing.shards import find_shards, refuse_shards, shards_of
 from ..checks import check_integer
 from ..errors import SchemaError
 from ..tools.outputs import check_file_name, refuse_inputs
-from ..tools.record_files import RecordFiles
-from ..tools.report import JobReport, OnError, Result, Watcher
+from ..tools.report import Result
 from .arrow import import_pyarrow
 from .arrow_rows import cast_column
-from .columns import ColumnOptions
-from .stored_columns import StoredBlock, StoredColumn, StoredReader
+from .export import Export
+from .options import ColumnOptions, ExportOptions
+from .stored_columns import StoredBlock, StoredColumn
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 # Approximate limits of a row group, which is the amount of data in memory.
 _MAX_RECORDS = 1 << 16
 _MAX_BYTES = 1 << 25
 # Key of the metadata that contains the schema, with shapes, as JSON.
 SCHEMA_KEY = b"torchrec_io._schema"
-
-
-class _Format(NamedTuple):
-    """A format of tables.
-
-    Attributes:
-        suffix: Suffix of its files.
-        has_lists: Whether a field can have several values.
-        writer: Function that returns a writer of Arrow batches, given pyarrow, an open file and the
-            Arrow schema.
-    """
-
-    suffix: str
-    has_lists: bool
-    writer: Callable[[Any, BinaryIO, Any], Any]
-
-
-_PARQUET = _Format(
-    ".parquet", True, lambda pa, file, schema: pa.parquet.ParquetWriter(file, schema)
-)
-_CSV = _Format(".csv", False, lambda pa, file, schema: pa.csv.CSVWriter(file, schema))
 
 
 def to_parquet(
@@ -67,11 +48,7 @@ def to_parquet(
     exclude: Collection[str] = (),
     num_shards: int | None = None,
     force: bool = False,
-    on_error: OnError = "raise",
-    allow_missing: bool = False,
-    jobs: int = 1,
-    watcher: Watcher | None = None,
-    storage_options: StorageOptions = None,
+    **options: Unpack[ExportOptions],
 ) -> Result:
     """Write records as rows of Parquet files.
 
@@ -101,14 +78,8 @@ def to_parquet(
         num_shards: Number of files ``name-00000-of-00008.parquet`` and so on, each with consecutive
             records. By default there is one file ``name.parquet``.
         force: Whether outputs that exist are replaced. By default they are refused.
-        on_error: ``"raise"``, or ``"skip"`` to skip and count records that are damaged or do not
-            fit the schema.
-        allow_missing: Read the files that exist, even if their names ``name-00001-of-00003`` say
-            that a directory or pattern lacks some.
-        jobs: Number of threads that read. The output does not depend on it.
-        watcher: Receiver of progress messages.
-        storage_options: Options of remote objects, of inputs and outputs, as for
-            :class:`TFRecordDataset`.
+        options: Keyword options of all conversions from TFRecord, see :class:`ExportOptions`:
+            ``on_error``, ``allow_missing``, ``jobs``, ``watcher`` and ``storage_options``.
 
     Returns:
         Paths, numbers of records and other facts of the outputs.
@@ -126,13 +97,11 @@ def to_parquet(
         ValueError: If an argument is invalid or an output is an input.
     """
     import_pyarrow()
-    start = os.fspath(destination).removesuffix(_PARQUET.suffix)
-    name = check_file_name(start, storage_options)
-    outputs = _outputs(_PARQUET, name, num_shards, force=force)
-    report = JobReport(on_error, watcher)
-    files = RecordFiles(paths, report, allow_missing=allow_missing, storage_options=storage_options)
-    options = ColumnOptions(include, exclude)
-    return _export(_PARQUET, files, outputs, schema, options, jobs=jobs, force=force)
+    start = os.fspath(destination).removesuffix(".parquet")
+    name = check_file_name(start, options.get("storage_options"))
+    outputs = _Outputs(name, ".parquet", num_shards, force=force)
+    export = Export(paths, options)
+    return outputs.write(export, schema, ColumnOptions(include, exclude))
 
 
 def to_csv(
@@ -144,11 +113,7 @@ def to_csv(
     exclude: Collection[str] = (),
     num_shards: int | None = None,
     force: bool = False,
-    on_error: OnError = "raise",
-    allow_missing: bool = False,
-    jobs: int = 1,
-    watcher: Watcher | None = None,
-    storage_options: StorageOptions = None,
+    **options: Unpack[ExportOptions],
 ) -> Result:
     """Write records as rows of CSV files, with a header.
 
@@ -165,14 +130,8 @@ def to_csv(
         num_shards: Number of files ``name-00000-of-00008.csv`` and so on, each with consecutive
             records. By default there is one file ``name.csv``.
         force: Whether outputs that exist are replaced. By default they are refused.
-        on_error: ``"raise"``, or ``"skip"`` to skip and count records that are damaged, do not fit
-            the schema, or have several values or bytes that are not UTF-8 in a feature.
-        allow_missing: Read the files that exist, even if their names ``name-00001-of-00003`` say
-            that a directory or pattern lacks some.
-        jobs: Number of threads that read. The output does not depend on it.
-        watcher: Receiver of progress messages.
-        storage_options: Options of remote objects, of inputs and outputs, as for
-            :class:`TFRecordDataset`.
+        options: Keyword options of all conversions from TFRecord, see :class:`ExportOptions`:
+            ``on_error``, ``allow_missing``, ``jobs``, ``watcher`` and ``storage_options``.
 
     Returns:
         Paths, numbers of records and other facts of the outputs.
@@ -191,72 +150,81 @@ def to_csv(
         ValueError: If an argument is invalid or an output is an input.
     """
     import_pyarrow()
-    start = os.fspath(destination).removesuffix(_CSV.suffix)
-    name = check_file_name(start, storage_options)
-    outputs = _outputs(_CSV, name, num_shards, force=force)
-    report = JobReport(on_error, watcher)
-    files = RecordFiles(paths, report, allow_missing=allow_missing, storage_options=storage_options)
-    options = ColumnOptions(include, exclude)
-    return _export(_CSV, files, outputs, schema, options, jobs=jobs, force=force)
+    start = os.fspath(destination).removesuffix(".csv")
+    name = check_file_name(start, options.get("storage_options"))
+    outputs = _Outputs(name, ".csv", num_shards, force=force)
+    export = Export(paths, options)
+    return outputs.write(export, schema, ColumnOptions(include, exclude))
 
 
-def _outputs(
-    form: _Format, name: Location, num_shards: int | None, *, force: bool
-) -> tuple[list[Location], list[Location]]:
-    """Return the outputs, and other shards that they replace."""
-    if num_shards is None:
-        return [name.beside(form.suffix)], []
-    num_shards = check_integer("num_shards", num_shards, 1)
-    outputs = [shard.beside(form.suffix) for shard in shards_of(name, num_shards)]
-    pattern = re.compile(rf"-\d{{5}}-of-\d{{5}}{re.escape(form.suffix)}")
-    if not force:
-        refuse_shards(name, pattern)
-    return outputs, find_shards(name, pattern, outputs)
+class _Outputs:
+    """The files of a table.
 
+    Args:
+        name: Path of the only file without its suffix, or common start of the paths of the shards.
+        suffix: Suffix of the files, which is that of a format.
+        num_shards: Number of shards, or None for one file.
+        force: Whether outputs that exist are replaced.
+    """
 
-def _export(
-    form: _Format,
-    files: RecordFiles,
-    locations: tuple[list[Location], list[Location]],
-    schema: Schema | Mapping[str, Any] | None,
-    options: ColumnOptions,
-    *,
-    jobs: int,
-    force: bool,
-) -> Result:
-    outputs, others = locations
-    report = files.report
-    refuse_inputs(files.locations, [*outputs, *others])
-    reader = StoredReader.start(files, schema, jobs, options)
-    arrow_schema = _arrow_schema(reader, has_lists=form.has_lists)
-    count = len(files)
-    bounds = [count * shard // len(outputs) for shard in range(len(outputs) + 1)]
-    counts = []
-    with OutputGroup(force=force) as group:
-        for output, begin, end in zip(outputs, bounds[:-1], bounds[1:], strict=True):
-            selection = Span(begin, end - begin, count)
-            blocks = reader.blocks(selection, jobs, max_records=_MAX_RECORDS, max_bytes=_MAX_BYTES)
-            # Arrow gets an open file because it refuses names that are not UTF-8.
-            with (
-                closing(blocks),
-                group.open_file(output) as file,
-                form.writer(import_pyarrow(), file, arrow_schema) as writer,
-            ):
+    def __init__(
+        self,
+        name: Location,
+        suffix: Literal[".parquet", ".csv"],
+        num_shards: int | None,
+        *,
+        force: bool,
+    ) -> None:
+        self._is_csv = suffix == ".csv"
+        self._force = force
+        self._locations = [name.beside(suffix)]
+        self._replaced: list[Location] = []  # other shards
+        if num_shards is not None:
+            num_shards = check_integer("num_shards", num_shards, 1)
+            self._locations = [shard.beside(suffix) for shard in shards_of(name, num_shards)]
+            pattern = re.compile(rf"-\d{{5}}-of-\d{{5}}{re.escape(suffix)}")
+            if not force:
+                refuse_shards(name, pattern)
+            self._replaced = find_shards(name, pattern, self._locations)
+
+    def write(
+        self, export: Export, schema: Schema | Mapping[str, Any] | None, columns: ColumnOptions
+    ) -> Result:
+        """Write the records."""
+        pa = import_pyarrow()
+        refuse_inputs(export.files.locations, [*self._locations, *self._replaced])
+        export.choose(schema, columns)
+        arrow_schema = _arrow_schema(export, has_lists=not self._is_csv)
+        open_writer = pa.csv.CSVWriter if self._is_csv else pa.parquet.ParquetWriter
+        total, shards = len(export.files), len(self._locations)
+        counts = []
+        with OutputGroup(force=self._force) as group:
+            for i, location in enumerate(self._locations):
+                begin, end = total * i // shards, total * (i + 1) // shards
+                blocks = export.blocks(
+                    Span(begin, end - begin, total), max_records=_MAX_RECORDS, max_bytes=_MAX_BYTES
+                )
                 counts.append(0)
-                for rows in blocks:
-                    table = _table(reader, rows, arrow_schema)
-                    if table.num_rows:
-                        writer.write_table(table)
-                    report.add(table.num_rows, 0)
-                    counts[-1] += table.num_rows
-        group.remove(others)
-    return report.result(outputs, counts, left_out=reader.left_out())
+                # Arrow gets an open file because it refuses names that are not UTF-8.
+                with (
+                    closing(blocks),
+                    group.open_file(location) as file,
+                    open_writer(file, arrow_schema) as writer,
+                ):
+                    for rows in blocks:
+                        table = _table(export, rows, arrow_schema)
+                        if table.num_rows:
+                            writer.write_table(table)
+                        export.report.add(table.num_rows, 0)
+                        counts[-1] += table.num_rows
+            group.remove(self._replaced)
+        return export.result(self._locations, counts)
 
 
 # ---- columns ----
 
 
-def _arrow_schema(reader: StoredReader, *, has_lists: bool) -> Any:
+def _arrow_schema(export: Export, *, has_lists: bool) -> Any:
     """Return the Arrow schema of the columns.
 
     If records were surveyed, features with at most one value are columns with nulls, and bytes that
@@ -264,12 +232,12 @@ def _arrow_schema(reader: StoredReader, *, has_lists: bool) -> Any:
     """
     pa = import_pyarrow()
     fields = []
-    for name, spec in reader.schema.items():
+    for name, spec in export.schema.items():
         assert isinstance(spec, (FixedLenFeature, VarLenFeature))  # a schema of stored columns
-        is_list = name in (reader.schema.sequence or {})
+        is_list = name in (export.schema.sequence or {})
         found = None
-        if reader.survey is not None:
-            found = (reader.survey.lists if is_list else reader.survey.context).get(name)
+        if export.survey is not None:
+            found = (export.survey.lists if is_list else export.survey.context).get(name)
         kind = pa.binary() if spec.dtype == "string" else pa.from_numpy_dtype(np.dtype(spec.dtype))
         is_text = found is not None and {*found.format_counts} <= {TEXT, EMPTY}
         if spec.dtype == "string" and (is_text or not has_lists):
@@ -287,10 +255,10 @@ def _arrow_schema(reader: StoredReader, *, has_lists: bool) -> Any:
             )
             raise SchemaError(reason, feature=name)
         fields.append(pa.field(name, kind))
-    return pa.schema(fields, metadata={SCHEMA_KEY: reader.schema.to_json()})
+    return pa.schema(fields, metadata={SCHEMA_KEY: export.schema.to_json()})
 
 
-def _table(reader: StoredReader, rows: StoredBlock, schema: Any) -> Any:
+def _table(export: Export, rows: StoredBlock, schema: Any) -> Any:
     """Return the rows of a block, without those whose values a column cannot store."""
     pa = import_pyarrow()
     arrays = []
@@ -312,7 +280,7 @@ def _table(reader: StoredReader, rows: StoredBlock, schema: Any) -> Any:
     if not invalid:
         return table
     for i in sorted(invalid):
-        reader.skip(int(rows.block.numbers[i]), *invalid[i])
+        export.skip(int(rows.block.numbers[i]), *invalid[i])
     return table.filter(pa.array([i not in invalid for i in range(table.num_rows)]))
 
 
