@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from .._schema.image_spec import ImageFeature
 from .._schema.infer import Inspected, make_findings
 from .._schema.schema import Schema
@@ -143,24 +145,19 @@ def encode_columns(
                 errors.setdefault(i, rows[i].error("an Example cannot store null in a list", name))
             elif value is not None:
                 rows[i].features[name] = value
-    marked = [errors.get(i, row) for i, row in enumerate(rows)]
-    return encode_rows(marked, types.dtypes, size, types.lists)
+    return encode_rows(rows, types.dtypes, size, types.lists, errors)
 
 
 def values_of(column: Any) -> Iterable[Any]:
     """Return values for the encoder. Lists of numbers become arrays, which is much faster."""
-    pa = import_pyarrow()
-    if not _is_list(column.type) or column.null_count:
+    is_number = stored_dtype(column.type) in ("int64", "float32")
+    if not (_is_list(column.type) and is_number and len(column)) or column.null_count:
         return list(column.to_pylist())
-    if stored_dtype(column.type) not in ("int64", "float32"):
+    items = column.flatten()
+    if items.null_count:
         return list(column.to_pylist())
-    flat = column.flatten()
-    if flat.null_count:
-        return list(column.to_pylist())
-    values = flat.to_numpy(zero_copy_only=False)
-    lengths = pa.compute.list_value_length(column).to_numpy(zero_copy_only=False)
-    ends = lengths.cumsum()
-    return [values[end - length : end] for end, length in zip(ends, lengths, strict=True)]
+    lengths = import_pyarrow().compute.list_value_length(column).to_numpy(zero_copy_only=False)
+    return np.split(items.to_numpy(zero_copy_only=False), lengths.cumsum()[:-1])
 
 
 # ---- casts ----
@@ -253,8 +250,8 @@ def _has_null(values: list[Any]) -> bool:
 
 
 def _is_list(kind: Any) -> bool:
-    types = import_pyarrow().types
-    return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
+    pa = import_pyarrow()
+    return isinstance(kind, (pa.ListType, pa.LargeListType, pa.FixedSizeListType))
 
 
 def _depth(kind: Any) -> int:

@@ -64,15 +64,16 @@ def stored_dtypes(found: Mapping[str, FoundType], names: Iterable[str]) -> dict[
     Raises:
         ConversionError: If an Example cannot store the values of a column.
     """
-    dtypes: dict[str, str] = {}
-    for name in names:
-        each = found[name]
-        if each.dtype == "object":
+    dtypes = {name: found[name].dtype for name in names if name in found}
+    for name, dtype in dtypes.items():
+        if dtype == "object":
             raise ConversionError(
-                f"an Example cannot store an object or list in a value: {each}; leave the column "
-                "out with exclude",
+                f"an Example cannot store an object or list in a value: {found[name]}; leave the "
+                "column out with exclude",
                 feature=name,
             )
-        if each.dtype != "none":
-            dtypes[name] = "float32" if each.dtype == "word" else each.dtype
-    return dtypes
+    return {
+        name: "float32" if dtype == "word" else dtype
+        for name, dtype in dtypes.items()
+        if dtype != "none"
+    }

@@ -5,12 +5,11 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import BinaryIO, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 from .._records.record_block import RecordList
 from .._schema.schema import Schema
 from .._schema.survey import Survey, Surveyor
-from .._storage.binary_file import open_binary
 from .._storage.local import StrPath
 from .._storage.location import Location
 from .._storage.ordered_pool import OrderedPool
@@ -25,27 +24,6 @@ from .columns import FoundType, add_types
 from .options import Options, check_options
 
 Item = TypeVar("Item")
-
-
-class SourceFile(NamedTuple):
-    """A file to convert.
-
-    Attributes:
-        location: The file.
-        size: Size in bytes.
-    """
-
-    location: Location
-    size: int
-
-    @property
-    def path(self) -> str:
-        """Path or URL of the file."""
-        return self.location.name
-
-    def open(self) -> BinaryIO:
-        """Open the file for reading."""
-        return open_binary(self.location)
 
 
 class FoundPiece(NamedTuple):
@@ -90,7 +68,7 @@ class Conversion:
         self._options = options
         self._jobs = options.get("jobs", 1)
         self._force = options.get("force", False)
-        self._sources: list[SourceFile] = []
+        self._sources: list[Location] = []
         self._num_shards = options.get("num_shards")
         self._max_bytes = options.get("max_bytes")
         if self._num_shards is not None and self._max_bytes is not None:
@@ -104,7 +82,7 @@ class Conversion:
         """Return the location of a source or output."""
         return Location.of(path, self._options.get("storage_options"))
 
-    def source_files(self, sources: StrPath | Sequence[StrPath]) -> list[SourceFile]:
+    def source_files(self, sources: StrPath | Sequence[StrPath]) -> list[Location]:
         """Return the files to convert.
 
         Raises:
@@ -117,20 +95,19 @@ class Conversion:
         paths = [sources] if isinstance(sources, (str, os.PathLike)) else list(sources)
         if not paths:
             raise ValueError("sources is empty; name at least one file")
-        files = [file for path in paths for file in self._files_of(path)]
-        self._sources = files
-        inputs = [file.location for file in files]
+        self._sources = [file for path in paths for file in self._files_of(path)]
         if self._is_sharded:
-            refuse_shard_inputs(inputs, self._name, None if self._force else self._num_shards)
+            most = None if self._force else self._num_shards
+            refuse_shard_inputs(self._sources, self._name, most)
         else:
-            refuse_inputs(inputs, [self._name])
+            refuse_inputs(self._sources, [self._name])
         if not self._force:
             # The group of the outputs refuses them, too, but only after the first pass.
             if self._is_sharded:
                 refuse_shards(self._name)
             else:
                 refuse_existing(self._name)
-        return files
+        return self._sources
 
     def find_types(
         self, work: Callable[[Item], FoundPiece], pieces: Iterable[Item]
@@ -202,28 +179,27 @@ class Conversion:
                     surveyor.add(RecordList.of(converted.records))
                 report.add(len(converted.records), converted.size, converted.errors)
             if not report.records:
-                only = self._sources[0].path if len(self._sources) == 1 else None
+                only = self._sources[0].name if len(self._sources) == 1 else None
                 raise ConversionError("there is no record to write", path=only)
             outputs = output.finish()
         found = schema(surveyor.result()) if callable(schema) else schema
         return report.result(outputs, output.counts, schema=found)
 
-    def _files_of(self, path: StrPath) -> list[SourceFile]:
+    def _files_of(self, path: StrPath) -> list[Location]:
         """Return the files that a path or URL stands for."""
         location = self.locate(path)
-        if location.local_path is not None:
-            return [_local_file(location)]
-        options = self._options.get("storage_options")
-        found = expand_paths(path, tfrecord_names=False, storage_options=options)
-        return [SourceFile(each, each.stamp().size) for each in found]
+        if location.local_path is None:
+            options = self._options.get("storage_options")
+            return expand_paths(path, tfrecord_names=False, storage_options=options)
+        if os.path.isdir(location):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), location.name)
+        if not location.is_seekable():
+            raise ValueError(
+                f"{location!r} is a pipe, which cannot be read twice; save it to a file first"
+            )
+        return [location]
 
 
-def _local_file(location: Location) -> SourceFile:
-    size = location.stamp().size
-    if os.path.isdir(location):
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), location.name)
-    if not location.is_seekable():
-        raise ValueError(
-            f"{location!r} is a pipe, which cannot be read twice; save it to a file first"
-        )
-    return SourceFile(location, size)
+def size_of(file: Location) -> int:
+    """Return the size of a source in bytes."""
+    return file.stamp().size

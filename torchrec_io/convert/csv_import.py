@@ -10,14 +10,16 @@ import os
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from .._storage.binary_file import open_binary
 from .._storage.local import StrPath
+from .._storage.location import Location
 from ..checks import counted
 from ..errors import ConversionError
 from ..tools.report import Result
 from .arrow import import_pyarrow
 from .arrow_rows import ColumnTypes, Table, encode_table
 from .columns import FoundType, add_types, stored_dtypes
-from .conversion import Conversion, FoundPiece, SourceFile
+from .conversion import Conversion, FoundPiece, size_of
 from .escaped_text import END, EscapedText, unescaped
 from .options import ColumnOptions, Options, Types
 
@@ -89,26 +91,25 @@ def from_csv(
     names = _columns_of(files, columns)
     chosen = choice.chosen(names)
     untyped = [name for name in chosen if name not in choice.types]
-    size = sum(file.size for file in files)
-    conversion.report.watcher.started(2 * size if untyped else size)
+    conversion.report.watcher.started(sum(map(size_of, files)) * (2 if untyped else 1))
 
     def tables() -> Iterator[Table]:
         for file in files:
             yield from _tables(file, names, chosen, has_header=columns is None)
 
-    dtypes = dict(choice.types)
+    found = {}
     if untyped:
         found = conversion.find_types(functools.partial(_find_types, names=untyped), tables())
-        dtypes |= stored_dtypes(found, found)
-    stored = ColumnTypes({name: dtypes[name] for name in chosen if name in dtypes})
-    work = functools.partial(encode_table, types=stored)
-    return conversion.write(work, tables(), stored.schema)
+    dtypes = {**choice.types, **stored_dtypes(found, untyped)}
+    types_of_all = ColumnTypes({name: dtypes[name] for name in chosen if name in dtypes})
+    work = functools.partial(encode_table, types=types_of_all)
+    return conversion.write(work, tables(), types_of_all.schema)
 
 
 # ---- reading ----
 
 
-def _columns_of(files: Sequence[SourceFile], columns: Sequence[str] | None) -> list[str]:
+def _columns_of(files: Sequence[Location], columns: Sequence[str] | None) -> list[str]:
     names = list(columns or [])
     if columns is None:
         headers = [_header(file) for file in files]
@@ -116,9 +117,9 @@ def _columns_of(files: Sequence[SourceFile], columns: Sequence[str] | None) -> l
         for file, header in zip(files, headers, strict=True):
             if header != names:
                 raise ConversionError(
-                    f"the columns are {', '.join(header)}, but those of {files[0].path!r} are "
+                    f"the columns are {', '.join(header)}, but those of {files[0].name!r} are "
                     + ", ".join(names),
-                    path=file.path,
+                    path=file.name,
                 )
     duplicates = [name for name in names if names.count(name) > 1]
     if duplicates or "" in names or not names:
@@ -126,25 +127,25 @@ def _columns_of(files: Sequence[SourceFile], columns: Sequence[str] | None) -> l
             f"two columns are named {duplicates[0]!r}" if duplicates else "a column has no name"
         )
         if columns is None:
-            raise ConversionError(f"row 1: {reason}", path=files[0].path)
+            raise ConversionError(f"row 1: {reason}", path=files[0].name)
         raise ValueError(reason)
     return names
 
 
-def _header(source: SourceFile) -> list[str]:
-    if not source.size:
-        raise ConversionError("row 1: the header is missing", path=source.path)
+def _header(source: Location) -> list[str]:
+    if not size_of(source):
+        raise ConversionError("row 1: the header is missing", path=source.name)
     with _opened(source, None, lambda _: "skip") as reader:
         names = unescaped(import_pyarrow().array(reader.schema.names, "binary"))
     try:
         return [name.decode() for name in names.to_pylist()]
     except UnicodeDecodeError:
-        raise ConversionError("row 1: the header is not UTF-8", path=source.path) from None
+        raise ConversionError("row 1: the header is not UTF-8", path=source.name) from None
 
 
 @contextlib.contextmanager
 def _opened(
-    source: SourceFile,
+    source: Location,
     names: Sequence[str] | None,
     skip: Callable[[Any], str],
 ) -> Iterator[Any]:
@@ -158,7 +159,7 @@ def _opened(
     """
     pa = import_pyarrow()
     csv = pa.csv
-    delimiter = "\t" if os.path.splitext(source.path)[1].lower() == ".tsv" else ","
+    delimiter = "\t" if os.path.splitext(source.name)[1].lower() == ".tsv" else ","
     # Rows have numbers if one thread reads them.
     read = csv.ReadOptions(use_threads=False, block_size=_PIECE_BYTES, column_names=names)
     parse = csv.ParseOptions(delimiter=delimiter, newlines_in_values=True, invalid_row_handler=skip)
@@ -170,15 +171,15 @@ def _opened(
     end = f"\n{delimiter.join([END] * len(names or ()))}\n"
     try:
         # Arrow prints an error if it skips a row that is not UTF-8.
-        with source.open() as file, io.BufferedReader(EscapedText(file, end)) as text:
+        with open_binary(source) as file, io.BufferedReader(EscapedText(file, end)) as text:
             yield csv.open_csv(text, read, parse, convert)
     except pa.ArrowInvalid as error:
         reason = f"the file cannot be read as CSV: {error}"
-        raise ConversionError(reason, path=source.path) from None
+        raise ConversionError(reason, path=source.name) from None
 
 
 def _tables(
-    source: SourceFile, names: Sequence[str], kept: Sequence[str], *, has_header: bool
+    source: Location, names: Sequence[str], kept: Sequence[str], *, has_header: bool
 ) -> Iterator[Table]:
     """Yield the rows of a file in pieces, with some of the columns."""
     pa = import_pyarrow()
@@ -188,12 +189,12 @@ def _tables(
     def skip(row: Any) -> str:
         fields = counted(row.actual_columns, "field")
         reason = f"row {row.number}: the row has {fields}, expected {row.expected_columns}"
-        errors.append(ConversionError(reason, path=source.path))
+        errors.append(ConversionError(reason, path=source.name))
         skipped.add(row.number)
         return "skip"
 
     numbers = (n for n in itertools.count(1) if n not in skipped)
-    left, is_end = source.size, False
+    left, is_end = size_of(source), False
     with _opened(source, names, skip) as reader:
         for found in reader:
             is_end = bool(found.num_rows) and found.column(0)[-1].as_py() == END.encode()
@@ -208,10 +209,10 @@ def _tables(
             left -= size
             now = errors[:]
             del errors[: len(now)]  # Arrow may add further ones meanwhile
-            yield Table(source.path, batch, places, size, now)
+            yield Table(source.name, batch, places, size, now)
     if not is_end:
         reason = f"row {next(numbers) - 1}: a quote is not closed before the end of the file"
-        raise ConversionError(reason, path=source.path)
+        raise ConversionError(reason, path=source.name)
 
 
 # ---- types ----

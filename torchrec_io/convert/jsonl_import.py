@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import json
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Collection, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
+from .._storage.binary_file import open_binary
 from .._storage.local import StrPath
+from .._storage.location import Location
 from ..errors import ConversionError
 from ..tools.report import Result
 from .arrow import import_pyarrow
@@ -19,8 +22,8 @@ from .arrow_rows import (
     shown,
     stored_dtype,
 )
-from .columns import FoundType, add_types, stored_dtypes
-from .conversion import Conversion, ConvertedPiece, FoundPiece, SourceFile
+from .columns import FoundType, stored_dtypes
+from .conversion import Conversion, FoundPiece, size_of
 from .options import ColumnOptions, Options, Types
 
 if TYPE_CHECKING:
@@ -31,18 +34,6 @@ _PIECE_BYTES = 1 << 20
 _BOM = b"\xef\xbb\xbf"
 # Errors of lines, also those of Arrow, which are ValueErrors.
 _ERRORS = (ValueError, TypeError, OverflowError, RecursionError)
-
-
-class _JsonLines(NamedTuple):
-    """Some lines of a file that are not empty, with their numbers, and their size in bytes."""
-
-    path: str
-    lines: list[tuple[int, bytes]]
-    size: int
-
-    def single(self) -> list[_JsonLines]:
-        """Return each line by itself."""
-        return [_JsonLines(self.path, [line], len(line[1])) for line in self.lines]
 
 
 def from_jsonl(
@@ -92,68 +83,54 @@ def from_jsonl(
     choice = ColumnOptions(include, exclude, types or {})
     conversion = Conversion(destination, options)
     files = conversion.source_files(sources)
-    conversion.report.watcher.started(2 * sum(file.size for file in files))
+    conversion.report.watcher.started(2 * sum(map(size_of, files)))
+
+    def tables() -> Iterator[Table]:
+        return itertools.chain.from_iterable(map(_tables, files))
+
     find = functools.partial(_find_types, typed=choice.types)
-    found = conversion.find_types(find, _pieces(files))
+    found = conversion.find_types(find, tables())
     chosen = choice.chosen({**found, **choice.types})  # a typed member may be missing
-    stored = ColumnTypes(stored_dtypes(found, [name for name in chosen if name in found]))
-    work = functools.partial(_convert, types=stored)
-    return conversion.write(work, _pieces(files), stored.schema)
+    stored = ColumnTypes(stored_dtypes(found, chosen))
+    return conversion.write(functools.partial(encode_table, types=stored), tables(), stored.schema)
 
 
-def _pieces(files: Iterable[SourceFile]) -> Iterator[_JsonLines]:
-    for file in files:
-        first = 1
-        with file.open() as content:
-            while lines := content.readlines(_PIECE_BYTES):
-                size = sum(map(len, lines))
-                if first == 1:
-                    lines[0] = lines[0].removeprefix(_BOM)
-                numbered = [(n, line) for n, line in enumerate(lines, first) if line.strip()]
-                yield _JsonLines(file.path, numbered, size)
-                first += len(lines)
+# ---- reading ----
 
 
-# ---- in the processes ----
+def _tables(source: Location) -> Iterator[Table]:
+    """Yield the lines of a file in pieces."""
+    first = 1
+    with open_binary(source) as content:
+        while lines := content.readlines(_PIECE_BYTES):
+            size = sum(map(len, lines))
+            if first == 1:
+                lines[0] = lines[0].removeprefix(_BOM)
+            filled = [(n, line) for n, line in enumerate(lines, first) if line.strip()]
+            yield from _parsed(source.name, filled, size)
+            first += len(lines)
 
 
-def _find_types(piece: _JsonLines, typed: Types) -> FoundPiece:
-    """Find the dtypes that members need. Errors of lines are reported when they are converted."""
-    pa = import_pyarrow()
-    found: dict[str, FoundType] = {}
+def _parsed(path: str, lines: Sequence[tuple[int, bytes]], size: int) -> Iterator[Table]:
+    """Yield lines, with their numbers, as a table; or as several, which are valid or one line."""
+    places = [f"line {number}" for number, _ in lines]
     try:
-        batch = _parse(piece)
-    except _ERRORS:
-        for each in piece.single() if len(piece.lines) > 1 else []:
-            add_types(found, _find_types(each, typed).types)
-        return FoundPiece(found, piece.size)
-    for name, column in zip(batch.schema.names, batch.columns, strict=True):
-        i = max(0, pa.compute.index(column.is_valid(), True).as_py())
-        is_empty = pa.types.is_null(item_type(column.type))
-        dtype = "none" if is_empty else stored_dtype(column.type) or "object"
-        dtype = typed.get(name, dtype)
-        place = f"line {piece.lines[i][0]}"
-        found[name] = FoundType(dtype, shown(column[i]), place, piece.path)
-    return FoundPiece(found, piece.size)
-
-
-def _convert(piece: _JsonLines, types: ColumnTypes) -> ConvertedPiece:
-    try:
-        batch = _parse(piece)
+        batch = _parse([line for _, line in lines])
     except _ERRORS as error:
-        if len(piece.lines) > 1:
-            done = [_convert(each, types) for each in piece.single()]
-            records = [record for each in done for record in each.records]
-            return ConvertedPiece(records, piece.size, [e for each in done for e in each.errors])
+        if len(lines) > 1:
+            middle = len(lines) // 2
+            yield from _parsed(path, lines[:middle], 0)
+            yield from _parsed(path, lines[middle:], size)
+            return
         is_large = isinstance(error, OverflowError)
         reason = "an integer does not fit in int64" if is_large else str(error)
-        reason = f"line {piece.lines[0][0]}: invalid JSON: {reason}"
-        return ConvertedPiece([], piece.size, [ConversionError(reason, path=piece.path)])
-    places = [f"line {number}" for number, _ in piece.lines]
-    return encode_table(Table(piece.path, batch, places, piece.size), types)
+        invalid = ConversionError(f"{places[0]}: invalid JSON: {reason}", path=path)
+        yield Table(path, _parse([]), [], size, [invalid])
+    else:
+        yield Table(path, batch, places, size)
 
 
-def _parse(piece: _JsonLines) -> Any:
+def _parse(lines: Sequence[bytes]) -> Any:
     """Return a ``pyarrow.RecordBatch`` with a row for each line.
 
     Arrow's own reader of JSON is not used: it reads text as timestamps and large integers as
@@ -165,7 +142,7 @@ def _parse(piece: _JsonLines) -> Any:
         RecursionError: If values are nested too deeply.
     """
     pa = import_pyarrow()
-    rows = [_DECODER.decode(line.decode()) for _, line in piece.lines]
+    rows = [_DECODER.decode(line.decode()) for line in lines]
     if not all(isinstance(row, dict) for row in rows):
         raise ValueError("the line is not an object")
     return pa.RecordBatch.from_struct_array(pa.array(rows, None if rows else pa.struct([])))
@@ -179,3 +156,19 @@ def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 _DECODER = json.JSONDecoder(object_pairs_hook=_members)
+
+
+# ---- types ----
+
+
+def _find_types(table: Table, typed: Types) -> FoundPiece:
+    """Find the dtypes that members need. Errors of lines are reported when they are converted."""
+    pa = import_pyarrow()
+    found: dict[str, FoundType] = {}
+    for name, column in zip(table.batch.schema.names, table.batch.columns, strict=True):
+        i = max(0, pa.compute.index(column.is_valid(), True).as_py())
+        is_empty = pa.types.is_null(item_type(column.type))
+        dtype = "none" if is_empty else stored_dtype(column.type) or "object"
+        dtype = typed.get(name, dtype)
+        found[name] = FoundType(dtype, shown(column[i]), table.places[i], table.path)
+    return FoundPiece(found, table.size)

@@ -18,11 +18,13 @@ import numpy.typing as npt
 from .._schema.dtypes import StoredDTypeName
 from .._schema.schema import Schema
 from .._schema.specs import FixedLenFeature, VarLenFeature
+from .._storage.binary_file import open_binary
 from .._storage.local import StrPath
+from .._storage.location import Location
 from ..checks import counted
 from ..errors import ConversionError
 from ..tools.report import Result
-from .conversion import Conversion, ConvertedPiece, SourceFile
+from .conversion import Conversion, ConvertedPiece
 from .options import Options
 from .rows import Row, encode_rows
 
@@ -125,9 +127,9 @@ def from_npz(
     for file, arrays in zip(files, archives, strict=True):
         if _row_formats(arrays) != _row_formats(archives[0]):
             reason = (
-                f"names, row shapes or dtypes of the arrays differ from those of {files[0].path!r}"
+                f"names, row shapes or dtypes of the arrays differ from those of {files[0].name!r}"
             )
-            raise ConversionError(reason, path=file.path)
+            raise ConversionError(reason, path=file.name)
     conversion.report.watcher.started(sum(map(_stored_bytes, archives)))
     schema = Schema({array.name: array.spec() for array in archives[0]})
     work = functools.partial(_convert, dtypes={array.name: array.stored for array in archives[0]})
@@ -135,9 +137,9 @@ def from_npz(
     return conversion.write(work, pieces, schema)
 
 
-def _arrays_of(source: SourceFile) -> list[_Array]:
-    path = source.path
-    with _named_damage(path), source.open() as file:
+def _arrays_of(source: Location) -> list[_Array]:
+    path = source.name
+    with _named_damage(path), open_binary(source) as file:
         if file.read(4) not in _MAGICS:  # zipfile also reads archives behind other data
             raise zipfile.BadZipFile("File is not a zip file")
         with zipfile.ZipFile(file) as archive:
@@ -209,12 +211,12 @@ def _stored_bytes(arrays: Iterable[_Array]) -> int:
     return sum(array.row_bytes * array.shape[0] for array in arrays)
 
 
-def _pieces(file: SourceFile, arrays: Sequence[_Array]) -> Iterator[_ArrayRows]:
+def _pieces(file: Location, arrays: Sequence[_Array]) -> Iterator[_ArrayRows]:
     row_bytes = max(1, sum(array.row_bytes for array in arrays))
     step = max(1, min(_PIECE_ROWS, _PIECE_BYTES // row_bytes))
     with (
-        _named_damage(file.path),
-        file.open() as content,
+        _named_damage(file.name),
+        open_binary(file) as content,
         zipfile.ZipFile(content) as archive,
         contextlib.ExitStack() as stack,
     ):
@@ -223,7 +225,7 @@ def _pieces(file: SourceFile, arrays: Sequence[_Array]) -> Iterator[_ArrayRows]:
         for first in range(0, arrays[0].shape[0], step):
             rows = [next(reader) for reader in readers]
             named = {array.name: part for array, part in zip(arrays, rows, strict=True)}
-            yield _ArrayRows(file.path, first, named, len(rows[0]) * row_bytes)
+            yield _ArrayRows(file.name, first, named, len(rows[0]) * row_bytes)
 
 
 def _read_rows(file: IO[bytes], array: _Array, step: int) -> Iterator[npt.NDArray[Any]]:

@@ -8,12 +8,14 @@ import itertools
 from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from .._storage.binary_file import open_binary
 from .._storage.local import StrPath
+from .._storage.location import Location
 from ..errors import ConversionError
 from ..tools.report import Result
 from .arrow import import_pyarrow
 from .arrow_rows import ColumnTypes, Table, encode_table
-from .conversion import Conversion, SourceFile
+from .conversion import Conversion, size_of
 from .options import ColumnOptions, Options, Types
 
 if TYPE_CHECKING:
@@ -74,9 +76,9 @@ def from_parquet(
     tables = [_types_of(file, choice) for file in files]
     for file, columns in zip(files, tables, strict=True):
         if columns != tables[0]:
-            reason = f"the columns differ from those of {files[0].path!r}"
-            raise ConversionError(reason, path=file.path)
-    conversion.report.watcher.started(sum(file.size for file in files))
+            reason = f"the columns differ from those of {files[0].name!r}"
+            raise ConversionError(reason, path=file.name)
+    conversion.report.watcher.started(sum(map(size_of, files)))
     work = functools.partial(encode_table, types=tables[0])
     batches = itertools.chain.from_iterable(_tables(file, tables[0]) for file in files)
     return conversion.write(work, batches, tables[0].schema)
@@ -85,40 +87,39 @@ def from_parquet(
 # ---- reading ----
 
 
-def _types_of(source: SourceFile, options: ColumnOptions) -> ColumnTypes:
+def _types_of(source: Location, options: ColumnOptions) -> ColumnTypes:
     with _opened(source) as file:
         fields = [(field.name, field.type) for field in file.schema_arrow]
     chosen = options.chosen(name for name, _ in fields)
     fields = [(name, kind) for name, kind in fields if name in chosen]
-    return ColumnTypes.of(fields, source.path, options.types)
+    return ColumnTypes.of(fields, source.name, options.types)
 
 
 @contextlib.contextmanager
-def _opened(source: SourceFile) -> Iterator[Any]:
+def _opened(source: Location) -> Iterator[Any]:
     """Open a file and report errors while reading as damage. Checksums of pages are verified."""
     pa = import_pyarrow()
-    path = source.path
     try:
-        content = source.location.local_path or source.open()
+        content = source.local_path or open_binary(source)
         with pa.parquet.ParquetFile(content, page_checksum_verification=True) as file:
             yield file
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise  # an error of the system, not damage
         reason = f"the file is damaged or not a Parquet file: {error}"
-        raise ConversionError(reason, path=path) from None
+        raise ConversionError(reason, path=source.name) from None
 
 
-def _tables(source: SourceFile, types: ColumnTypes) -> Iterator[Table]:
+def _tables(source: Location, types: ColumnTypes) -> Iterator[Table]:
     """Yield the rows of a file in pieces."""
     first = 0
     with _opened(source) as file:
-        per_row = source.size / max(1, file.metadata.num_rows)
+        per_row = size_of(source) / max(1, file.metadata.num_rows)
         for group in range(file.metadata.num_row_groups):
             rows = _piece_rows(file.metadata.row_group(group))
             for batch in file.iter_batches(rows, [group], columns=[*types.dtypes]):
                 places = [f"row {first + i}" for i in range(batch.num_rows)]
-                yield Table(source.path, batch, places, int(per_row * batch.num_rows))
+                yield Table(source.name, batch, places, int(per_row * batch.num_rows))
                 first += batch.num_rows
 
 
