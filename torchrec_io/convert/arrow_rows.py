@@ -13,7 +13,7 @@ from .._schema.schema import Schema
 from .._schema.specs import FixedLenFeature
 from .._schema.survey import Survey
 from ..errors import ConversionError, TorchRecIOError
-from .arrow import import_pyarrow
+from . import arrow as pa
 from .columns import shortened
 from .conversion import ConvertedPiece
 from .options import Types
@@ -68,8 +68,9 @@ class ColumnTypes(NamedTuple):
         dtypes: dict[str, str] = {}
         lists = set()
         for name, kind in types:
+            depth, _ = unnested(kind)
             dtype = casts.get(name) or stored_dtype(kind, 2)
-            if dtype is None or not _can_cast(kind, dtype):
+            if dtype is None or depth > 2 or not _can_cast(kind, dtype):
                 reason = f"an Example cannot store a column of type {kind}"
                 if name in casts:
                     reason = f"a column of type {kind} cannot be cast to {dtype}"
@@ -78,7 +79,7 @@ class ColumnTypes(NamedTuple):
             if name in dtypes:
                 raise ConversionError("two columns have this name", path=path, feature=name)
             dtypes[name] = dtype
-            if _depth(kind) == 2:
+            if depth == 2:
                 lists.add(name)
         if not dtypes:
             raise ConversionError("the file has no columns", path=path)
@@ -150,88 +151,13 @@ def encode_columns(
 
 def values_of(column: Any) -> Iterable[Any]:
     """Return values for the encoder. Lists of numbers become arrays, which is much faster."""
-    is_number = stored_dtype(column.type) in ("int64", "float32")
-    if not (_is_list(column.type) and is_number and len(column)) or column.null_count:
-        return list(column.to_pylist())
-    items = column.flatten()
-    if items.null_count:
-        return list(column.to_pylist())
-    lengths = import_pyarrow().compute.list_value_length(column).to_numpy(zero_copy_only=False)
-    return np.split(items.to_numpy(zero_copy_only=False), lengths.cumsum()[:-1])
-
-
-# ---- casts ----
-
-
-def cast_column(column: Any, dtype: str, max_depth: int = 1) -> tuple[Any, list[int]]:
-    """Return a column of a stored dtype, and the positions of values that cannot be cast."""
-    pa = import_pyarrow()
-    if _depth(column.type) > max_depth:
-        valid = pa.compute.indices_nonzero(column.is_valid()).to_pylist()
-        return pa.nulls(len(column)), valid
-    try:
-        return _cast_all(column, dtype), []
-    except pa.ArrowException:
-        pass
-    pieces, invalid = [], []
-    for i in range(len(column)):
-        try:
-            pieces.append(_cast_all(column.take(pa.array([i])), dtype))
-        except pa.ArrowException:
-            invalid.append(i)
-            pieces.append(pa.nulls(1, _target(column.type, dtype)))
-    return pa.concat_arrays(pieces), invalid
-
-
-def _cast_all(column: Any, dtype: str) -> Any:
-    """Cast a column. Text is stored as its UTF-8 bytes."""
-    pa = import_pyarrow()
-    target = _target(column.type, dtype)
-    if not _is_text(item_type(column.type)):
-        return column.cast(target, safe=dtype != "float32")  # an integer becomes the nearest float
-    if pa.types.is_dictionary(column.type):
-        column = column.dictionary_decode()
-    # This cast checks that the text is UTF-8.
-    text = column.cast(_like(column.type, pa.binary())).cast(_like(column.type, pa.string()))
-    if dtype == "string" or _is_list(column.type):
-        return text.cast(target)
-    text = pa.compute.utf8_trim_whitespace(text)
-    text = pa.compute.replace_substring_regex(text, r"^\+", "")
-    numbers = text.cast(target)
-    if dtype == "float32":
-        has_digits = pa.compute.match_substring_regex(text, "[0-9]")
-        if pa.compute.any(pa.compute.and_(pa.compute.is_inf(numbers), has_digits)).as_py():
-            raise pa.ArrowInvalid("a number does not fit in float64")
-    return numbers
-
-
-def _target(kind: Any, dtype: str) -> Any:
-    """Return the Arrow type that a column is cast to. The encoder rounds floats to float32."""
-    pa = import_pyarrow()
-    item = item_type(kind)
-    if dtype == "string":
-        return _like(kind, pa.binary() if stored_dtype(item) == "string" else pa.string())
-    if dtype == "float32":
-        return _like(kind, item if pa.types.is_floating(item) else pa.float64())
-    return _like(kind, item if pa.types.is_integer(item) else pa.int64())
-
-
-def _like(kind: Any, item: Any) -> Any:
-    """Return the type of lists of lists, of lists or of values, like another type."""
-    if not _is_list(kind):
-        return item
-    return import_pyarrow().list_(_like(kind.value_type, item))
-
-
-def _can_cast(kind: Any, dtype: str) -> bool:
-    pa = import_pyarrow()
-    if _depth(kind) > 2:
-        return False
-    try:
-        _cast_all(pa.nulls(0, kind), dtype)
-    except pa.ArrowNotImplementedError:
-        return False
-    return True
+    depth, _ = unnested(column.type)
+    if stored_dtype(column.type) in ("int64", "float32") and depth and not column.null_count:
+        items = column.flatten()
+        if len(column) and not items.null_count:
+            lengths = pa.compute.list_value_length(column).to_numpy(zero_copy_only=False)
+            return np.split(items.to_numpy(zero_copy_only=False), lengths.cumsum()[:-1])
+    return list(column.to_pylist())
 
 
 def shown(value: Any) -> str:
@@ -246,40 +172,94 @@ def _has_null(values: list[Any]) -> bool:
     return None in values or any(isinstance(step, list) and None in step for step in values)
 
 
+# ---- casts ----
+
+
+def cast_column(column: Any, dtype: str, max_depth: int = 1) -> tuple[Any, list[int]]:
+    """Return a column of a stored dtype, and the positions of values that cannot be cast."""
+    if unnested(column.type)[0] > max_depth:
+        valid = pa.compute.indices_nonzero(column.is_valid()).to_pylist()
+        return pa.nulls(len(column)), valid
+    try:
+        return _cast_all(column, dtype), []
+    except pa.ArrowException:
+        pass
+    pieces, invalid = [], []
+    for i in range(len(column)):
+        try:
+            # A slice would be cast with the values of other lists.
+            pieces.append(_cast_all(column.take(pa.array([i])), dtype))
+        except pa.ArrowException:
+            invalid.append(i)
+            pieces.append(pa.nulls(1, _target(column.type, dtype)))
+    return pa.concat_arrays(pieces), invalid
+
+
+def _cast_all(column: Any, dtype: str) -> Any:
+    """Cast a column. Text is stored as its UTF-8 bytes."""
+    depth, item = unnested(column.type)
+    target = _target(column.type, dtype)
+    if not _is_text(item):
+        return column.cast(target, safe=dtype != "float32")  # an integer becomes the nearest float
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    # This cast checks that the text is UTF-8.
+    text = column.cast(_nested(pa.binary(), depth)).cast(_nested(pa.string(), depth))
+    if dtype == "string" or depth:
+        return text.cast(target)
+    text = pa.compute.utf8_trim_whitespace(text)
+    text = pa.compute.replace_substring_regex(text, r"^\+", "")
+    numbers = text.cast(target)
+    if dtype == "float32":
+        has_digits = pa.compute.match_substring_regex(text, "[0-9]")
+        if pa.compute.any(pa.compute.and_(pa.compute.is_inf(numbers), has_digits)).as_py():
+            raise pa.ArrowInvalid("a number does not fit in float64")
+    return numbers
+
+
+def _target(kind: Any, dtype: str) -> Any:
+    """Return the Arrow type that a column is cast to. The encoder rounds floats to float32."""
+    depth, item = unnested(kind)
+    if stored_dtype(item) == dtype and not pa.types.is_boolean(item):
+        return _nested(pa.binary() if dtype == "string" else item, depth)
+    return _nested({"string": pa.string, "float32": pa.float64, "int64": pa.int64}[dtype](), depth)
+
+
+def _can_cast(kind: Any, dtype: str) -> bool:
+    try:
+        _cast_all(pa.nulls(0, kind), dtype)
+    except pa.ArrowNotImplementedError:
+        return False
+    return True
+
+
 # ---- types ----
 
 
-def _is_list(kind: Any) -> bool:
-    pa = import_pyarrow()
-    return isinstance(kind, (pa.ListType, pa.LargeListType, pa.FixedSizeListType))
-
-
-def _depth(kind: Any) -> int:
-    return 1 + _depth(kind.value_type) if _is_list(kind) else 0
-
-
-def _is_text(kind: Any) -> bool:
-    types = import_pyarrow().types
-    return bool(types.is_string(kind) or types.is_large_string(kind))
-
-
-def item_type(kind: Any) -> Any:
-    """Return the type of a column's values, inside lists and dictionaries."""
-    while _is_list(kind):
-        kind = kind.value_type
-    return kind.value_type if import_pyarrow().types.is_dictionary(kind) else kind
+def unnested(kind: Any) -> tuple[int, Any]:
+    """Return the depth of the lists of a type, and the type of the values, also of a dictionary."""
+    depth = 0
+    while isinstance(kind, (pa.ListType, pa.LargeListType, pa.FixedSizeListType)):
+        depth, kind = depth + 1, kind.value_type
+    return depth, kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
 def stored_dtype(kind: Any, max_depth: int = 1) -> str | None:
     """Return the stored dtype of a column of an Arrow type, or None if it cannot be stored."""
-    types = import_pyarrow().types
-    if _depth(kind) > max_depth:
+    depth, item = unnested(kind)
+    if depth > max_depth:
         return None
-    kind = item_type(kind)
-    if types.is_boolean(kind) or types.is_integer(kind):
+    if pa.types.is_boolean(item) or pa.types.is_integer(item):
         return "int64"
-    if types.is_floating(kind):
+    if pa.types.is_floating(item):
         return "float32"
-    is_bytes = types.is_binary(kind) or types.is_large_binary(kind)
-    is_bytes = is_bytes or types.is_fixed_size_binary(kind)
-    return "string" if is_bytes or _is_text(kind) else None
+    is_bytes = pa.types.is_fixed_size_binary(item) or item in (pa.binary(), pa.large_binary())
+    return "string" if is_bytes or _is_text(item) else None
+
+
+def _nested(item: Any, depth: int) -> Any:
+    return item if depth == 0 else pa.list_(_nested(item, depth - 1))
+
+
+def _is_text(kind: Any) -> bool:
+    return kind in (pa.string(), pa.large_string())

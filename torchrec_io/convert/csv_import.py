@@ -16,7 +16,7 @@ from .._storage.location import Location
 from ..checks import counted
 from ..errors import ConversionError
 from ..tools.report import Result
-from .arrow import import_pyarrow
+from . import arrow as pa
 from .arrow_rows import ColumnTypes, Table, encode_table
 from .columns import FoundType, add_types, stored_dtypes
 from .conversion import Conversion, FoundPiece, size_of
@@ -84,7 +84,7 @@ def from_csv(
         ValueError: If an argument is invalid.
         OSError: If a file cannot be read or written.
     """
-    import_pyarrow()
+    pa.load()
     choice = ColumnOptions(include, exclude, types or {})
     conversion = Conversion(destination, options)
     files = conversion.source_files(sources)
@@ -136,7 +136,7 @@ def _header(source: Location) -> list[str]:
     if not size_of(source):
         raise ConversionError("row 1: the header is missing", path=source.name)
     with _opened(source, None, lambda _: "skip") as reader:
-        names = unescaped(import_pyarrow().array(reader.schema.names, "binary"))
+        names = unescaped(pa.array(reader.schema.names, "binary"))
     try:
         return [name.decode() for name in names.to_pylist()]
     except UnicodeDecodeError:
@@ -157,13 +157,13 @@ def _opened(
             one of values, and a row of ``END`` is added at the end.
         skip: Function that receives rows with a wrong number of fields.
     """
-    pa = import_pyarrow()
-    csv = pa.csv
     delimiter = "\t" if os.path.splitext(source.name)[1].lower() == ".tsv" else ","
     # Rows have numbers if one thread reads them.
-    read = csv.ReadOptions(use_threads=False, block_size=_PIECE_BYTES, column_names=names)
-    parse = csv.ParseOptions(delimiter=delimiter, newlines_in_values=True, invalid_row_handler=skip)
-    convert = csv.ConvertOptions(
+    read = pa.csv.ReadOptions(use_threads=False, block_size=_PIECE_BYTES, column_names=names)
+    parse = pa.csv.ParseOptions(
+        delimiter=delimiter, newlines_in_values=True, invalid_row_handler=skip
+    )
+    convert = pa.csv.ConvertOptions(
         column_types=dict.fromkeys(names or (), pa.binary()),
         strings_can_be_null=True,
         null_values=[""],
@@ -172,7 +172,7 @@ def _opened(
     try:
         # Arrow prints an error if it skips a row that is not UTF-8.
         with open_binary(source) as file, io.BufferedReader(EscapedText(file, end)) as text:
-            yield csv.open_csv(text, read, parse, convert)
+            yield pa.csv.open_csv(text, read, parse, convert)
     except pa.ArrowInvalid as error:
         reason = f"the file cannot be read as CSV: {error}"
         raise ConversionError(reason, path=source.name) from None
@@ -182,7 +182,6 @@ def _tables(
     source: Location, names: Sequence[str], kept: Sequence[str], *, has_header: bool
 ) -> Iterator[Table]:
     """Yield the rows of a file in pieces, with some of the columns."""
-    pa = import_pyarrow()
     skipped: set[int] = set()
     errors: list[ConversionError] = []
 
@@ -220,17 +219,15 @@ def _tables(
 
 def _find_types(table: Table, names: Sequence[str]) -> FoundPiece:
     """Find the dtypes that some columns need. Digits with a leading zero (02134) are text."""
-    pa = import_pyarrow()
-    compute = pa.compute
     found: dict[str, FoundType] = {}
     for name in names:
         values = table.batch.column(name).view(pa.binary())
-        is_left = compute.is_valid(values)
+        is_left = pa.compute.is_valid(values)
         for dtype, pattern in _PATTERNS.items():
-            is_match = compute.match_substring_regex(values, rf"^\s*{pattern}\s*$")
-            is_match = compute.and_(is_left, is_match.fill_null(False))
-            is_left = compute.and_not(is_left, is_match)
-            i = compute.index(is_match, True).as_py()
+            is_match = pa.compute.match_substring_regex(values, rf"^\s*{pattern}\s*$")
+            is_match = pa.compute.and_(is_left, is_match.fill_null(False))
+            is_left = pa.compute.and_not(is_left, is_match)
+            i = pa.compute.index(is_match, True).as_py()
             if i >= 0:
                 value = repr(values[i].as_py().decode(errors="replace"))
                 add_types(found, {name: FoundType(dtype, value, table.places[i], table.path)})

@@ -13,7 +13,7 @@ import itertools
 import re
 from typing import Any, BinaryIO
 
-from .arrow import import_pyarrow
+from . import arrow as pa
 
 _ESCAPE = "\ufffe"
 _ESCAPED_ESCAPE, _ESCAPED_BYTE = _ESCAPE + "0", _ESCAPE + "1"
@@ -55,9 +55,8 @@ class EscapedText(io.RawIOBase):
 
 def unescaped(column: Any) -> Any:
     """Return an Arrow column of escaped text as bytes. An escaped byte becomes ``ff``."""
-    replace = import_pyarrow().compute.replace_substring
-    column = replace(column, _ESCAPED_BYTE.encode(), b"\xff")
-    return replace(column, _ESCAPED_ESCAPE.encode(), _ESCAPE.encode())
+    column = pa.compute.replace_substring(column, _ESCAPED_BYTE.encode(), b"\xff")
+    return pa.compute.replace_substring(column, _ESCAPED_ESCAPE.encode(), _ESCAPE.encode())
 
 
 def _escaped(text: str) -> str:

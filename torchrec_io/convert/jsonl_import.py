@@ -13,14 +13,14 @@ from .._storage.local import StrPath
 from .._storage.location import Location
 from ..errors import ConversionError
 from ..tools.report import Result
-from .arrow import import_pyarrow
+from . import arrow as pa
 from .arrow_rows import (
     ColumnTypes,
     Table,
     encode_table,
-    item_type,
     shown,
     stored_dtype,
+    unnested,
 )
 from .columns import FoundType, stored_dtypes
 from .conversion import Conversion, FoundPiece, size_of
@@ -79,7 +79,7 @@ def from_jsonl(
         ValueError: If an argument is invalid.
         OSError: If a file cannot be read or written.
     """
-    import_pyarrow()
+    pa.load()
     choice = ColumnOptions(include, exclude, types or {})
     conversion = Conversion(destination, options)
     files = conversion.source_files(sources)
@@ -141,7 +141,6 @@ def _parse(lines: Sequence[bytes]) -> Any:
         OverflowError: If an integer has more than 64 bits.
         RecursionError: If values are nested too deeply.
     """
-    pa = import_pyarrow()
     rows = [_DECODER.decode(line.decode()) for line in lines]
     if not all(isinstance(row, dict) for row in rows):
         raise ValueError("the line is not an object")
@@ -163,11 +162,10 @@ _DECODER = json.JSONDecoder(object_pairs_hook=_members)
 
 def _find_types(table: Table, typed: Types) -> FoundPiece:
     """Find the dtypes that members need. Errors of lines are reported when they are converted."""
-    pa = import_pyarrow()
     found: dict[str, FoundType] = {}
     for name, column in zip(table.batch.schema.names, table.batch.columns, strict=True):
         i = max(0, pa.compute.index(column.is_valid(), True).as_py())
-        is_empty = pa.types.is_null(item_type(column.type))
+        is_empty = pa.types.is_null(unnested(column.type)[1])
         dtype = "none" if is_empty else stored_dtype(column.type) or "object"
         dtype = typed.get(name, dtype)
         found[name] = FoundType(dtype, shown(column[i]), table.places[i], table.path)

@@ -13,7 +13,7 @@ from .._storage.local import StrPath
 from .._storage.location import Location
 from ..errors import ConversionError
 from ..tools.report import Result
-from .arrow import import_pyarrow
+from . import arrow as pa
 from .arrow_rows import ColumnTypes, Table, encode_table
 from .conversion import Conversion, size_of
 from .options import ColumnOptions, Options, Types
@@ -69,7 +69,7 @@ def from_parquet(
         ValueError: If an argument is invalid.
         OSError: If a file cannot be read or written.
     """
-    import_pyarrow()
+    pa.load()
     choice = ColumnOptions(include, exclude, types or {})
     conversion = Conversion(destination, options)
     files = conversion.source_files(sources)
@@ -98,7 +98,6 @@ def _types_of(source: Location, options: ColumnOptions) -> ColumnTypes:
 @contextlib.contextmanager
 def _opened(source: Location) -> Iterator[Any]:
     """Open a file and report errors while reading as damage. Checksums of pages are verified."""
-    pa = import_pyarrow()
     try:
         content = source.local_path or open_binary(source)
         with pa.parquet.ParquetFile(content, page_checksum_verification=True) as file:

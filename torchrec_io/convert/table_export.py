@@ -23,7 +23,7 @@ from ..checks import check_integer
 from ..errors import SchemaError
 from ..tools.outputs import check_file_name, refuse_inputs
 from ..tools.report import Result
-from .arrow import import_pyarrow
+from . import arrow as pa
 from .arrow_rows import cast_column
 from .export import Export
 from .options import ColumnOptions, ExportOptions
@@ -96,7 +96,7 @@ def to_parquet(
             unless they may be replaced.
         ValueError: If an argument is invalid or an output is an input.
     """
-    import_pyarrow()
+    pa.load()
     start = os.fspath(destination).removesuffix(".parquet")
     name = check_file_name(start, options.get("storage_options"))
     outputs = _Outputs(name, ".parquet", num_shards, force=force)
@@ -149,7 +149,7 @@ def to_csv(
             unless they may be replaced.
         ValueError: If an argument is invalid or an output is an input.
     """
-    import_pyarrow()
+    pa.load()
     start = os.fspath(destination).removesuffix(".csv")
     name = check_file_name(start, options.get("storage_options"))
     outputs = _Outputs(name, ".csv", num_shards, force=force)
@@ -191,7 +191,6 @@ class _Outputs:
         self, export: Export, schema: Schema | Mapping[str, Any] | None, columns: ColumnOptions
     ) -> Result:
         """Write the records."""
-        pa = import_pyarrow()
         refuse_inputs(export.files.locations, [*self._locations, *self._replaced])
         export.choose(schema, columns)
         arrow_schema = _arrow_schema(export, has_lists=not self._is_csv)
@@ -230,7 +229,6 @@ def _arrow_schema(export: Export, *, has_lists: bool) -> Any:
     If records were surveyed, features with at most one value are columns with nulls, and bytes that
     are UTF-8 text are strings. Without lists, all features are such columns.
     """
-    pa = import_pyarrow()
     fields = []
     for name, spec in export.schema.items():
         assert isinstance(spec, (FixedLenFeature, VarLenFeature))  # a schema of stored columns
@@ -260,7 +258,6 @@ def _arrow_schema(export: Export, *, has_lists: bool) -> Any:
 
 def _table(export: Export, rows: StoredBlock, schema: Any) -> Any:
     """Return the rows of a block, without those whose values a column cannot store."""
-    pa = import_pyarrow()
     arrays = []
     invalid: dict[int, tuple[str, str]] = {}
     for field, column in zip(schema, rows.columns.values(), strict=True):
@@ -286,7 +283,6 @@ def _table(export: Export, rows: StoredBlock, schema: Any) -> Any:
 
 def _array(column: StoredColumn, records: int) -> Any:
     """Return a column as numbers or bytes, or as lists of them."""
-    pa = import_pyarrow()
     if column.offsets is None:
         array = pa.array(column.values)
     else:
