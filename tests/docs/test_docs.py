@@ -209,8 +209,8 @@ class TestConverting:
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
         monkeypatch.chdir(tmp_path)
-        run_page("converting.md", tmp_path, [1], 6)
-        assert capsys.readouterr().out.count("skipped: more.csv: line ") == 2
+        run_page("converting.md", tmp_path, [1], 8)
+        assert capsys.readouterr().out.count("skipped: more.csv: row ") == 2
 
     def test_its_functions_are_there(self) -> None:
         names = re.findall(r"^\| .* \| `tio\.convert\.(\w+)` \|", self.text, re.MULTILINE)
@@ -229,7 +229,7 @@ class TestRecordFiles:
         rows = re.findall(
             r"^\| `torchrec-io (\w+) [^`]*` \| `tio\.\w+\.(\w+)` \|", text, re.MULTILINE
         )
-        assert len(rows) == 11
+        assert len(rows) == 12
         commands = {c.name or getattr(c.callback, "__name__", "") for c in app.registered_commands}
         assert {name for name, _ in rows} <= commands
         assert {name for _, name in rows} <= {*public_names(tio.tools), *public_names(tio.convert)}

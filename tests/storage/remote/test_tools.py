@@ -129,6 +129,9 @@ TOOLS: dict[str, Callable[..., Any]] = {
     "to_parquet": lambda at, out, **o: tio.convert.to_parquet(
         f"{at}/x-*", f"{out}/t", num_shards=2, **o
     ),
+    "to_csv": lambda at, out, **o: tio.convert.to_csv(
+        f"{at}/x-*", f"{out}/c", exclude=["data"], **o
+    ),
     "to_webdataset": lambda at, out, **o: tio.convert.to_webdataset(
         f"{at}/x-*", f"{out}/w", max_bytes=60_000, **o
     ),
