@@ -90,7 +90,7 @@ void bind_formats(nb::module_& m) {
       .value("other", ByteFormat::other);
 }
 
-void bind_results(nb::module_& m) {
+void bind_survey_results(nb::module_& m) {
   nb::class_<FeatureFacts>(m, "FeatureFacts", "Facts about a feature of some records.")
       .def_ro("records", &FeatureFacts::records,
               "Number of records that have the feature, also without a list of values.")
@@ -136,7 +136,7 @@ void bind_results(nb::module_& m) {
 
 void bind_survey(nb::module_& m) {
   bind_formats(m);
-  bind_results(m);
+  bind_survey_results(m);
   m.attr("CHARACTER_SET_BYTES") = CharacterSet::kBytes;
   m.attr("MOST_SURVEY_FEATURES") = kMaxSurveyFeatures;
   m.attr("MOST_SURVEY_NAME_BYTES") = kMaxSurveyNameBytes;
