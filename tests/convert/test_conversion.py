@@ -84,7 +84,7 @@ def test_failure_changes_nothing(tmp_path: Path) -> None:
     convert(tmp_path)
     before = contents(tmp_path / "out")
     source(tmp_path, bad=ROWS - 1)
-    with pytest.raises(tio.ConversionError, match=f"line {ROWS}: the row has 1 field"):
+    with pytest.raises(tio.ConversionError, match=f"row {ROWS}: the row has 1 field"):
         convert(tmp_path, jobs=2, force=True)
     assert contents(tmp_path / "out") == before
     done = convert(tmp_path, on_error="skip", force=True)
@@ -100,7 +100,10 @@ class Interrupting(Heard):
 
 
 @pytest.mark.parametrize("options", [{"jobs": 2}, {"num_shards": 2}, {"max_bytes": 100_000}])
-def test_interrupt_leaves_nothing(tmp_path: Path, options: dict[str, Any]) -> None:
+def test_interrupt_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]
+) -> None:
+    monkeypatch.setattr("torchrec_io.convert.csv_import._PIECE_BYTES", 1 << 18)
     source(tmp_path)
     watcher = Interrupting()
     with pytest.raises(KeyboardInterrupt):

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import torchrec_io as tio
 from tests.support.tfrecord import frame, write_tfrecord
 from torchrec_io.convert.file_export import to_files
-from torchrec_io.convert.file_names import UsedPaths, checked_path
+from torchrec_io.convert.file_names import checked_path
 
 JPEG = b"\xff\xd8\xff and so on"
 PNG = b"\x89PNG\r\n\x1a\n and so on"
@@ -133,7 +133,8 @@ def test_hostile_class_name(tmp_path: Path) -> None:
     ("names", "bad"),
     [
         ((b"a.jpg", b"a.jpg"), "a.jpg"),
-        ((b"a.b", b"a.b/c.jpg"), "a.b"),
+        ((b"a.b", b"a.b/c.jpg"), "a.b/c.jpg"),
+        ((b"a.b", b"a.b/c/d.jpg"), "a.b/c/d.jpg"),
         ((b"a.b/c.jpg", b"a.b"), "a.b"),
     ],
 )
@@ -168,23 +169,6 @@ def test_paths_stay_within_the_folder(parts: list[str]) -> None:
         assert target.resolve().is_relative_to(Path(folder).resolve())
         target.parent.mkdir(parents=True, exist_ok=True)
         target.touch()
-
-
-@given(st.lists(st.lists(st.sampled_from("ab"), min_size=1, max_size=3), max_size=8))
-def test_used_paths_can_exist_together(paths: list[list[str]]) -> None:
-    used = UsedPaths()
-    with tempfile.TemporaryDirectory() as folder:
-        for parts in paths:
-            target = Path(folder, *parts)
-            try:
-                used.add("/".join(parts))
-            except ValueError:
-                blocked = target.exists() or any(p.is_file() for p in target.parents)
-                assert blocked
-            else:
-                target.parent.mkdir(parents=True, exist_ok=True)
-                with target.open("x"):
-                    pass
 
 
 def test_existing_folder(tmp_path: Path) -> None:

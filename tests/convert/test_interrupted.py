@@ -17,7 +17,7 @@ from tests.support.tfrecord import write_tfrecord
 from tests.writing.test_endings import new_namespace
 from torchrec_io._storage.paths import expand_paths
 from torchrec_io.convert.file_export import to_files
-from torchrec_io.convert.parquet_export import to_parquet
+from torchrec_io.convert.table_export import to_parquet
 from torchrec_io.convert.webdataset_export import to_webdataset
 from torchrec_io.tools.rearrange import merge, reshard, split
 from torchrec_io.tools.recompress import compress
@@ -100,7 +100,7 @@ def test_an_interrupt_keeps_existing_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, jobs: int
 ) -> None:
     monkeypatch.setattr("torchrec_io.tools.record_files.BLOCK_BYTES", 4000)
-    monkeypatch.setattr("torchrec_io.convert.parquet_export._MAX_BYTES", 4000)
+    monkeypatch.setattr("torchrec_io.convert.table_export._MAX_BYTES", 4000)
     paths = write_inputs(tmp_path)
     out = tmp_path / "out"
     if name != "files":  # to_files needs a new folder
@@ -122,7 +122,7 @@ from torchrec_io.tools.report import Watcher
 from tests.convert.test_interrupted import OPERATIONS
 
 sys.modules["torchrec_io.tools.record_files"].BLOCK_BYTES = 4000
-sys.modules["torchrec_io.convert.parquet_export"]._MAX_BYTES = 4000
+sys.modules["torchrec_io.convert.table_export"]._MAX_BYTES = 4000
 
 class Killing(Watcher):
     def __init__(self, out):
@@ -197,7 +197,7 @@ def test_output_does_not_depend_on_jobs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     monkeypatch.setattr("torchrec_io.tools.record_files.BLOCK_BYTES", 4000)
-    monkeypatch.setattr("torchrec_io.convert.parquet_export._MAX_BYTES", 4000)
+    monkeypatch.setattr("torchrec_io.convert.table_export._MAX_BYTES", 4000)
     paths = write_inputs(tmp_path)
     trees = []
     for jobs in (1, 2):

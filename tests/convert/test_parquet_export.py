@@ -20,7 +20,7 @@ import torchrec_io as tio
 from tests.convert.reading import Heard
 from tests.support.examples import example_of, sequence_example_of
 from tests.support.tfrecord import frame, write_tfrecord
-from torchrec_io.convert.parquet_export import to_parquet
+from torchrec_io.convert.table_export import to_parquet
 
 FLOATS = st.floats(width=32)
 RECORDS = st.lists(
@@ -64,7 +64,7 @@ def test_rows_are_records(
     records: list[dict[str, list[Any]]], num_shards: int | None, jobs: int
 ) -> None:
     with tempfile.TemporaryDirectory() as name, pytest.MonkeyPatch.context() as patch:
-        patch.setattr("torchrec_io.convert.parquet_export._MAX_RECORDS", 3)
+        patch.setattr("torchrec_io.convert.table_export._MAX_RECORDS", 3)
         path = write_tfrecord(Path(name, "in"), [example_of(**record) for record in records])
         done = to_parquet(path, Path(name, "out"), schema=SCHEMA, num_shards=num_shards, jobs=jobs)
         expected = [as_row(record) for record in records]
@@ -92,7 +92,7 @@ def test_row_groups_are_bounded(tmp_path: Path) -> None:
 
 def test_feature_lists_are_lists_of_lists(tmp_path: Path) -> None:
     lists: list[dict[str, list[Any]]] = [
-        {"frames": [[b"a"], [b"b"]], "scores": [[1.5, 2.0], [], [3.0]]},
+        {"frames": [[b"\xff"], [b"b"]], "scores": [[1.5, 2.0], [], [3.0]]},
         {"frames": [], "scores": []},
         {"frames": [[b""]], "scores": [[4.0]]},
     ]
@@ -214,8 +214,8 @@ def test_inferred_schema_fits_all_records(tmp_path: Path) -> None:
     done = to_parquet(late_records(tmp_path), tmp_path / "out")
     rows = rows_of(done.paths)
     assert len(rows) == 2000
-    assert rows[0] == {"a": [0], "b": [0], "c": []}
-    assert rows[1500] == {"a": [1500, 1], "b": [], "c": [b"late"]}
+    assert rows[0] == {"a": [0], "b": 0, "c": None}
+    assert rows[1500] == {"a": [1500, 1], "b": None, "c": "late"}
     assert (done.skipped, done.left_out) == (0, {})
 
 

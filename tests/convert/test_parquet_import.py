@@ -167,7 +167,9 @@ def test_text_that_is_not_utf8(tmp_path: Path) -> None:
         "s": pa.array(texts).view(pa.string()),
         "l": pa.ListArray.from_arrays(lists.offsets, lists.values.view(pa.string())),
     }
-    with pytest.raises(tio.ConversionError, match=r"row 1: the value is not UTF-8") as raised:
+    with pytest.raises(
+        tio.ConversionError, match=r"row 1: text that is not UTF-8 does not fit"
+    ) as raised:
         convert(tmp_path, columns)
     assert raised.value.feature == "s"
     done = convert(tmp_path, columns, on_error="skip")

@@ -11,7 +11,6 @@ from tests.support.tfrecord import write_tfrecord
 from torchrec_io.inspection.inference import Finding
 
 FIELDS = {"bytes": "bytes_list", "float": "float_list", "int64": "int64_list"}
-DTYPES: dict[str, Any] = {"bytes": "string", "float": "float32", "int64": "int64"}
 
 Values = tuple[str, list[Any]]  # kind and values; kind "none" is a feature without a list
 

@@ -25,7 +25,7 @@ from .results import print_result, summary_of
 from .text import printable
 
 SourceKind: TypeAlias = Literal["images", "npz", "csv", "parquet", "jsonl"]
-Target: TypeAlias = Literal["tfrecord", "parquet", "webdataset", "files"]
+Target: TypeAlias = Literal["tfrecord", "parquet", "csv", "webdataset", "files"]
 
 _KINDS: dict[str, SourceKind] = {
     ".npz": "npz",
@@ -87,6 +87,8 @@ def _convert(
     quality=Option(min=1, max=100),
     shuffle=Option(metavar="SEED"),
     columns=Option(metavar="A,B,...", parser=parse_list),
+    include=Option(metavar="A,B,...", parser=parse_list),
+    exclude=Option(metavar="A,B,...", parser=parse_list),
     types=Option(metavar="NAME=TYPE,..."),
     schema=Option(metavar="FILE"),
     extensions=Option(metavar="FEATURE=EXT,..."),
@@ -113,6 +115,8 @@ def convert(
     quality: int | None = None,
     shuffle: int | None = None,
     columns: Any = None,
+    include: Any = None,
+    exclude: Any = None,
     types: list[str] | None = None,
     schema: str | None = None,
     key: str | None = None,
@@ -145,8 +149,10 @@ def convert(
         quality: Images: quality of JPEG.  [default: 90]
         shuffle: Images: seed of a random order.
         columns: CSV without a header: names of the columns.
-        types: CSV, JSON lines: dtypes of some columns: int64, float32 or string.
-        schema: To Parquet, WebDataset: schema, printed by 'schema --format json'.
+        include: Tables: names of the columns to convert.
+        exclude: Tables: names of columns to leave out.
+        types: CSV, JSON lines, Parquet: dtypes to cast to: int64, float32 or string.
+        schema: To tables, WebDataset: schema, printed by 'schema --format json'.
         key: To WebDataset: feature with the keys of samples.
         extensions: To WebDataset: file extensions.
         feature: To files: feature with the content.

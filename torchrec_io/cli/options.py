@@ -137,11 +137,14 @@ def cluster_function(name: str, options: dict[str, Any]) -> Callable[..., Any]:
 
 def check_options(function: Callable[..., Any], options: Iterable[str], choice: str) -> None:
     """Refuse options that are not arguments of a function, which an option has chosen."""
-    allowed = {*inspect.signature(function).parameters}
-    if "options" in allowed:
-        from ..convert import Options  # noqa: PLC0415  # rarely needed
+    parameters = inspect.signature(function).parameters
+    allowed = {*parameters}
+    if "options" in parameters:
+        from .. import convert  # noqa: PLC0415  # rarely needed
 
-        allowed |= {*Options.__annotations__}
+        # The annotation is the text "Unpack[Options]", or of another TypedDict.
+        _, _, kind = parameters["options"].annotation.removesuffix("]").partition("[")
+        allowed |= {*getattr(convert, kind).__annotations__}
     for name in options:
         if name not in allowed:
             raise BadParameter(f"{option_name(name)} cannot be used with {choice}")

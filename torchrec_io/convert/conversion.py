@@ -4,109 +4,33 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import BinaryIO, Generic, NamedTuple, TypedDict, TypeVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple, TypeVar
 
+from .._records.record_block import RecordList
 from .._schema.schema import Schema
-from .._storage.binary_file import open_binary
-from .._storage.compression import Compression
 from .._storage.local import StrPath
 from .._storage.location import Location
 from .._storage.ordered_pool import OrderedPool
 from .._storage.outputs import refuse_existing
 from .._storage.paths import expand_paths, has_data_suffix
-from .._storage.remote.options import StorageOptions
 from .._writing.output_group import OutputGroup
 from .._writing.shards import ShardFiles, refuse_shards
 from ..errors import ConversionError, TorchRecIOError
+from ..inspection.surveyor import Survey, Surveyor
 from ..tools.outputs import check_file_name, refuse_inputs, refuse_shard_inputs
-from ..tools.report import JobReport, OnError, Result, Watcher
-from .column_kinds import ColumnKinds, Types
-from .value_counts import ValueCounts
+from ..tools.report import JobReport, Result
+from .columns import FoundType, add_types
+from .options import Options, check_options
 
 Item = TypeVar("Item")
 
 
-class Options(TypedDict, total=False):
-    """Keyword options of all conversions to TFRecord.
+class FoundPiece(NamedTuple):
+    """The dtypes that the columns of a piece of the source need, and its size in bytes."""
 
-    Attributes:
-        num_shards: Number of files ``NAME-00000-of-00008`` and so on. Record ``i`` goes to file
-            ``i % num_shards``. By default there is one file, ``NAME``; ``.tfrecord`` is added if
-            the name has no such suffix.
-        max_bytes: Instead of ``num_shards``, the largest size of a file in bytes.
-        compression: Compression of the files: None (the default), "gzip", "zlib" or "zstd".
-        index: Whether each file gets an index ``.tfidx``. Default: True.
-        force: Whether outputs that exist are replaced. Default: False, they are refused.
-        jobs: Number of processes, or of threads for images. The output does not depend on it. A
-            script that uses processes needs ``if __name__ == "__main__":``. Default: 1.
-        on_error: "raise" (the default), or "skip" to skip what cannot be converted and list it in
-            the result.
-        watcher: Receiver of progress messages, a :class:`Watcher`.
-        storage_options: Options of remote objects, of sources and outputs, as for
-            :class:`TFRecordDataset`.
-    """
-
-    num_shards: int | None
-    max_bytes: int | None
-    compression: Compression | None
-    index: bool
-    force: bool
-    jobs: int
-    on_error: OnError
-    watcher: Watcher | None
-    storage_options: StorageOptions
-
-
-class SourceFile(NamedTuple):
-    """A file to convert.
-
-    Attributes:
-        location: The file.
-        size: Size in bytes.
-    """
-
-    location: Location
+    types: dict[str, FoundType]
     size: int
-
-    @property
-    def path(self) -> str:
-        """Path or URL of the file."""
-        return self.location.name
-
-    def open(self) -> BinaryIO:
-        """Open the file for reading."""
-        return open_binary(self.location)
-
-
-@dataclass(frozen=True)
-class SourcePart(Generic[Item]):
-    """A part of the sources, which can be read by itself, also by another process.
-
-    Attributes:
-        key: Identity of the part among those of the same sources.
-        size: Size of the part in bytes.
-        read: Function that yields the pieces of the part. It can be pickled.
-    """
-
-    key: str
-    size: int
-    read: Callable[[], Iterator[Item]]
-
-
-class KindsOfPiece(NamedTuple):
-    """The kinds of values in a piece of the source.
-
-    Attributes:
-        kinds: Kinds of values in each column.
-        size: Size of the piece in bytes.
-        errors: Errors of rows that could not be read.
-    """
-
-    kinds: ColumnKinds
-    size: int
-    errors: list[TorchRecIOError]
 
 
 class ConvertedPiece(NamedTuple):
@@ -116,13 +40,11 @@ class ConvertedPiece(NamedTuple):
         records: Serialized records.
         size: Size of the piece in bytes.
         errors: Errors of rows that could not be converted.
-        counts: Numbers of values in the features of the records.
     """
 
     records: list[bytes]
     size: int
     errors: list[TorchRecIOError]
-    counts: ValueCounts
 
 
 class Conversion:
@@ -141,15 +63,12 @@ class Conversion:
     """
 
     def __init__(self, destination: StrPath, options: Options) -> None:
-        unknown = set(options) - set(Options.__annotations__)
-        if unknown:
-            allowed = ", ".join(Options.__annotations__)
-            raise TypeError(f"unknown option {min(unknown)!r}; the options are {allowed}")
+        check_options(options, Options)
         self.report: JobReport = JobReport(options.get("on_error", "raise"), options.get("watcher"))
         self._options = options
         self._jobs = options.get("jobs", 1)
         self._force = options.get("force", False)
-        self._sources: list[SourceFile] = []
+        self._sources: list[Location] = []
         self._num_shards = options.get("num_shards")
         self._max_bytes = options.get("max_bytes")
         if self._num_shards is not None and self._max_bytes is not None:
@@ -163,7 +82,7 @@ class Conversion:
         """Return the location of a source or output."""
         return Location.of(path, self._options.get("storage_options"))
 
-    def source_files(self, sources: StrPath | Sequence[StrPath]) -> list[SourceFile]:
+    def source_files(self, sources: StrPath | Sequence[StrPath]) -> list[Location]:
         """Return the files to convert.
 
         Raises:
@@ -176,45 +95,44 @@ class Conversion:
         paths = [sources] if isinstance(sources, (str, os.PathLike)) else list(sources)
         if not paths:
             raise ValueError("sources is empty; name at least one file")
-        files = [file for path in paths for file in self._files_of(path)]
-        self._sources = files
-        inputs = [file.location for file in files]
+        self._sources = [file for path in paths for file in self._files_of(path)]
         if self._is_sharded:
-            refuse_shard_inputs(inputs, self._name, None if self._force else self._num_shards)
+            most = None if self._force else self._num_shards
+            refuse_shard_inputs(self._sources, self._name, most)
         else:
-            refuse_inputs(inputs, [self._name])
+            refuse_inputs(self._sources, [self._name])
         if not self._force:
-            self._refuse_outputs()
-        return files
+            # The group of the outputs refuses them, too, but only after the first pass.
+            if self._is_sharded:
+                refuse_shards(self._name)
+            else:
+                refuse_existing(self._name)
+        return self._sources
 
-    def find_dtypes(
-        self, work: Callable[[Item], KindsOfPiece], parts: Sequence[SourcePart[Item]], types: Types
-    ) -> dict[str, str]:
-        """Read all pieces of the source in processes to find the stored dtype of each column.
+    def find_types(
+        self, work: Callable[[Item], FoundPiece], pieces: Iterable[Item]
+    ) -> dict[str, FoundType]:
+        """Read all pieces of the source in processes to find the dtypes that columns need.
 
         Args:
-            work: Function of a module that finds the kinds of values in a piece.
-            parts: Parts of the source.
-            types: Stored dtypes of columns that do not depend on their values.
+            work: Function of a module that finds the dtypes in a piece.
+            pieces: Pieces of the sources.
 
         Raises:
-            ConversionError: If a row cannot be read, unless errors are skipped, or a column has
-                values of several kinds.
+            ConversionError: If a column has both numbers and text.
         """
-        kinds = ColumnKinds()
+        types: dict[str, FoundType] = {}
         with OrderedPool(work, self._jobs, processes=True) as pool:
-            for found in pool.map(_pieces_of(parts)):
-                kinds.merge(found.kinds)
-                if found.errors and self.report.on_error == "raise":
-                    raise found.errors[0]
-                self.report.add(0, found.size)  # the second pass reports the errors
-        return kinds.dtypes(types)
+            for found in pool.map(pieces):
+                add_types(types, found.types)
+                self.report.add(0, found.size)
+        return types
 
     def write(
         self,
         work: Callable[[Item], ConvertedPiece],
-        parts: Sequence[SourcePart[Item]],
-        schema_of: Callable[[ValueCounts, int], Schema | None],
+        pieces: Iterable[Item],
+        schema: Schema | Callable[[Survey], Schema | None],
         *,
         processes: bool = True,
         companions: Mapping[Location, bytes] | None = None,
@@ -223,9 +141,8 @@ class Conversion:
 
         Args:
             work: Function of a module that converts a piece.
-            parts: Parts of the source, in the order of the records.
-            schema_of: Function that returns the schema for the numbers of values of the features
-                and the number of records.
+            pieces: Pieces of the sources, in the order of the records.
+            schema: Schema of the records, or function that returns it for a survey of them.
             processes: Whether to use processes or threads.
             companions: Contents of other files, which appear together with the records.
 
@@ -233,7 +150,7 @@ class Conversion:
             ConversionError: If a piece has an error, unless errors are skipped, or there is no
                 record to write.
         """
-        report, counts = self.report, ValueCounts()
+        report, surveyor = self.report, Surveyor(with_images=False)
         compression, index = self._options.get("compression"), self._options.get("index", True)
         with (
             OrderedPool(work, self._jobs, processes=processes) as pool,
@@ -255,53 +172,34 @@ class Conversion:
             for companion, content in (companions or {}).items():
                 with group.open_file(companion) as file:
                     file.write(content)
-            for converted in pool.map(_pieces_of(parts)):
+            for converted in pool.map(pieces):
                 for record in converted.records:
                     output.write(record)
-                counts.merge(converted.counts)
+                if callable(schema):
+                    surveyor.add(RecordList.of(converted.records))
                 report.add(len(converted.records), converted.size, converted.errors)
-            self._check_count(report.records)
+            if not report.records:
+                only = self._sources[0].name if len(self._sources) == 1 else None
+                raise ConversionError("there is no record to write", path=only)
             outputs = output.finish()
-        schema = schema_of(counts, report.records)
-        return report.result(outputs, output.counts, schema=schema)
+        found = schema(surveyor.result()) if callable(schema) else schema
+        return report.result(outputs, output.counts, schema=found)
 
-    def _refuse_outputs(self) -> None:
-        """Raise an error if an output exists, before the first pass over the source.
-
-        The group of the outputs refuses all others, too.
-        """
-        if self._is_sharded:
-            refuse_shards(self._name)
-        else:
-            refuse_existing(self._name)
-
-    def _check_count(self, records: int) -> None:
-        """Raise an error if there is no record."""
-        if not records:
-            only = self._sources[0].path if len(self._sources) == 1 else None
-            raise ConversionError("there is no record to write", path=only)
-
-    def _files_of(self, path: StrPath) -> list[SourceFile]:
+    def _files_of(self, path: StrPath) -> list[Location]:
         """Return the files that a path or URL stands for."""
         location = self.locate(path)
-        if location.local_path is not None:
-            return [_local_file(location)]
-        options = self._options.get("storage_options")
-        found = expand_paths(path, tfrecord_names=False, storage_options=options)
-        return [SourceFile(each, each.stamp().size) for each in found]
+        if location.local_path is None:
+            options = self._options.get("storage_options")
+            return expand_paths(path, tfrecord_names=False, storage_options=options)
+        if os.path.isdir(location):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), location.name)
+        if not location.is_seekable():
+            raise ValueError(
+                f"{location!r} is a pipe, which cannot be read twice; save it to a file first"
+            )
+        return [location]
 
 
-def _pieces_of(parts: Iterable[SourcePart[Item]]) -> Iterator[Item]:
-    for part in parts:
-        yield from part.read()
-
-
-def _local_file(location: Location) -> SourceFile:
-    size = location.stamp().size
-    if os.path.isdir(location):
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), location.name)
-    if not location.is_seekable():
-        raise ValueError(
-            f"{location!r} is a pipe, which cannot be read twice; save it to a file first"
-        )
-    return SourceFile(location, size)
+def size_of(file: Location) -> int:
+    """Return the size of a source in bytes."""
+    return file.stamp().size

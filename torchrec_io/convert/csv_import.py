@@ -3,64 +3,39 @@
 from __future__ import annotations
 
 import contextlib
-import csv
 import functools
-import math
+import io
+import itertools
 import os
-import re
-import sys
-from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple, cast
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
+from .._storage.binary_file import open_binary
 from .._storage.local import StrPath
+from .._storage.location import Location
 from ..checks import counted
-from ..errors import ConversionError, TorchRecIOError
+from ..errors import ConversionError
 from ..tools.report import Result
-from .column_kinds import ColumnKinds, FoundValue, Kind, Types, check_types, shortened
-from .conversion import Conversion, ConvertedPiece, KindsOfPiece, Options, SourceFile, SourcePart
-from .rows import Row, encode_rows
+from . import arrow as pa
+from .arrow_rows import ColumnTypes, Table, encode_table
+from .columns import FoundType, add_types, stored_dtypes
+from .conversion import Conversion, FoundPiece, size_of
+from .escaped_text import END, EscapedText, unescaped
+from .options import ColumnOptions, Options, Types
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-# Size of the text in a piece.
-_PIECE_BYTES = 1 << 20
+# Size of the text in a piece, and largest size of a row.
+_PIECE_BYTES = 1 << 22
 
-_WORD = r"[+-]?(?:nan|inf|infinity)"
-# Digits match in only one way. Otherwise a long field of digits would take exponential time.
-_FLOAT = r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
-# Digits with a leading zero are a code, not a number: 02134.
-_KIND = re.compile(
-    r"\s*(?:(?P<int>[+-]?(?:0|[1-9][0-9]*))|(?P<text>[+-]?0[0-9]+)"
-    rf"|(?P<float>{_FLOAT})|(?P<word>{_WORD}))\s*",
-    re.IGNORECASE | re.ASCII,
-)
-# Values of each dtype. The number of digits is limited because Python may refuse to parse more.
-_INT = re.compile(r"\s*[+-]?[0-9]{1,100}\s*", re.ASCII)
-_NUMBER = re.compile(rf"\s*(?:{_FLOAT}|(?P<word>{_WORD}))\s*", re.IGNORECASE | re.ASCII)
-
-
-class _Line(NamedTuple):
-    """The fields of a row, and the number of its first line."""
-
-    number: int
-    fields: list[str]
-
-
-class _CsvRows(NamedTuple):
-    """Some rows of a file.
-
-    Attributes:
-        path: Path of the file.
-        columns: Names of its columns.
-        rows: Rows, or errors in place of those that cannot be read.
-        size: Size of all rows in bytes.
-    """
-
-    path: str
-    columns: list[str]
-    rows: list[_Line | TorchRecIOError]
-    size: int
+# Values that need each dtype, in the order in which they are tried.
+_PATTERNS = {
+    "int64": r"[+-]?(0|[1-9][0-9]*)",
+    "float32": r"[+-]?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?",
+    "word": r"[+-]?(?i:nan|inf|infinity)",
+    "string": r"(?s:.*)",
+}
 
 
 def from_csv(
@@ -68,10 +43,14 @@ def from_csv(
     destination: StrPath,
     *,
     columns: Sequence[str] | None = None,
+    include: Collection[str] | None = None,
+    exclude: Collection[str] = (),
     types: Types | None = None,
     **options: Unpack[Options],
 ) -> Result:
     r"""Convert CSV files to TFRecord files of ``tf.train.Example`` records, one for each row.
+
+    This needs pyarrow: ``pip install torchrec-io[parquet]``.
 
     Each column becomes a feature of one value. The record of a row has no feature for an empty
     field. The dtype of a column follows from all of its values, so files are read twice: int64 for
@@ -84,8 +63,10 @@ def from_csv(
         destination: Path of the output file, or common start of the paths of the shards.
         columns: Names of the columns, for files without a header. By default the first line
             contains them.
-        types: Stored dtypes of some columns: "int64", "float32" (parsed by ``float``) or "string"
-            (the unchanged field). If all columns have a type, files are read once.
+        include: Names of the columns to convert. Default: all.
+        exclude: Names of columns to leave out.
+        types: Stored dtypes of some columns: "int64", "float32" or "string" (the unchanged field).
+            If all columns have a type, files are read once.
         options: Keyword options of all conversions, see :class:`Options`: ``num_shards``,
             ``max_bytes``, ``compression``, ``index``, ``force``, ``jobs``, ``on_error``,
             ``watcher`` and ``storage_options``.
@@ -94,44 +75,41 @@ def from_csv(
         Paths, schema, counts and errors of the conversion.
 
     Raises:
-        ConversionError: If a row has a wrong number of fields or invalid quotes, is not UTF-8, or a
-            value does not fit its dtype, unless ``on_error="skip"``. Also if a column without a
-            type has both numbers and text; a header is missing, has duplicate names or differs from
-            that of another file; or there are no rows.
+        ConversionError: If a row has a wrong number of fields, is not UTF-8, or a value does not
+            fit its dtype, unless ``on_error="skip"``. Also if a column without a type has both
+            numbers and text; a header is missing, has duplicate names or differs from that of
+            another file; a quote is not closed; a row has more than 4 MiB; or there are no rows.
         FileExistsError: If an output exists, unless ``force``.
+        ImportError: If pyarrow is not installed.
         ValueError: If an argument is invalid.
         OSError: If a file cannot be read or written.
     """
-    return convert_csv(Conversion(destination, options), sources, columns, types)
-
-
-def convert_csv(
-    conversion: Conversion,
-    sources: StrPath | Sequence[StrPath],
-    columns: Sequence[str] | None,
-    types: Types | None,
-) -> Result:
-    """Run a conversion of CSV files; see :func:`from_csv`."""
+    pa.load()
+    choice = ColumnOptions(include, exclude, types or {})
+    conversion = Conversion(destination, options)
     files = conversion.source_files(sources)
     names = _columns_of(files, columns)
-    types = check_types(types, names)
-    has_types = len(types) == len(names)
-    size = sum(file.size for file in files)
-    conversion.report.watcher.started(size if has_types else 2 * size)
-    parts = [
-        SourcePart(file.path, file.size, functools.partial(_pieces, file, names, columns is None))
-        for file in files
-    ]
-    dtypes = types if has_types else conversion.find_dtypes(_find_kinds, parts, types)
-    work = functools.partial(_convert, dtypes=dtypes)
-    ordered = {name: dtypes[name] for name in names if name in dtypes}
-    return conversion.write(work, parts, lambda counts, records: counts.schema(ordered, records))
+    chosen = choice.chosen(names)
+    untyped = [name for name in chosen if name not in choice.types]
+    conversion.report.watcher.started(sum(map(size_of, files)) * (2 if untyped else 1))
+
+    def tables() -> Iterator[Table]:
+        for file in files:
+            yield from _tables(file, names, chosen, has_header=columns is None)
+
+    found = {}
+    if untyped:
+        found = conversion.find_types(functools.partial(_find_types, names=untyped), tables())
+    dtypes = {**choice.types, **stored_dtypes(found, untyped)}
+    types_of_all = ColumnTypes({name: dtypes[name] for name in chosen if name in dtypes})
+    work = functools.partial(encode_table, types=types_of_all)
+    return conversion.write(work, tables(), types_of_all.schema)
 
 
 # ---- reading ----
 
 
-def _columns_of(files: Sequence[SourceFile], columns: Sequence[str] | None) -> list[str]:
+def _columns_of(files: Sequence[Location], columns: Sequence[str] | None) -> list[str]:
     names = list(columns or [])
     if columns is None:
         headers = [_header(file) for file in files]
@@ -139,9 +117,9 @@ def _columns_of(files: Sequence[SourceFile], columns: Sequence[str] | None) -> l
         for file, header in zip(files, headers, strict=True):
             if header != names:
                 raise ConversionError(
-                    f"the columns are {', '.join(header)}, but those of {files[0].path!r} are "
+                    f"the columns are {', '.join(header)}, but those of {files[0].name!r} are "
                     + ", ".join(names),
-                    path=file.path,
+                    path=file.name,
                 )
     duplicates = [name for name in names if names.count(name) > 1]
     if duplicates or "" in names or not names:
@@ -149,145 +127,108 @@ def _columns_of(files: Sequence[SourceFile], columns: Sequence[str] | None) -> l
             f"two columns are named {duplicates[0]!r}" if duplicates else "a column has no name"
         )
         if columns is None:
-            raise ConversionError(f"line 1: {reason}", path=files[0].path)
+            raise ConversionError(f"row 1: {reason}", path=files[0].name)
         raise ValueError(reason)
     return names
 
 
-def _header(source: SourceFile) -> list[str]:
-    path = source.path
-    with source.open() as file:
-        reader = csv.reader(_text(file, [0]), _dialect(path), strict=True)
-        try:
-            header = next(reader, [])
-        except csv.Error as error:
-            raise ConversionError(f"line 1: {error}", path=path) from None
-    if not header:
-        raise ConversionError("line 1: the header is missing", path=path)
-    if not _is_utf8(header):
-        raise ConversionError("line 1: the header is not UTF-8", path=path)
-    return header
-
-
-def _pieces(source: SourceFile, columns: list[str], has_header: bool) -> Iterator[_CsvRows]:
-    path, read = source.path, [0]
-    rows: list[_Line | TorchRecIOError] = []
-    begin = 0
-    with _any_size(), source.open() as file:
-        for line in _lines(path, _text(file, read), len(columns), has_header):
-            rows.append(line)
-            if read[0] - begin >= _PIECE_BYTES:
-                yield _CsvRows(path, columns, rows, read[0] - begin)
-                rows, begin = [], read[0]
-    yield _CsvRows(path, columns, rows, read[0] - begin)
-
-
-def _lines(
-    path: str, text: Iterator[str], width: int, has_header: bool
-) -> Iterator[_Line | ConversionError]:
-    reader = csv.reader(text, _dialect(path), strict=True)
-    if has_header:
-        next(reader, None)
-    while True:
-        number = reader.line_num + 1
-        try:
-            fields = next(reader, None)
-        except csv.Error as error:
-            end = reader.line_num
-            place = f"line {number}" if end <= number else f"lines {number} to {end}"
-            yield ConversionError(f"{place}: {error}", path=path)
-            continue
-        if fields is None:
-            return
-        if fields and len(fields) != width:
-            reason = f"line {number}: the row has {counted(len(fields), 'field')}, expected {width}"
-            yield ConversionError(reason, path=path)
-        elif not _is_utf8(fields):
-            yield ConversionError(f"line {number}: a field is not UTF-8", path=path)
-        elif fields:
-            yield _Line(number, fields)
-
-
-def _text(file: Iterable[bytes], read: list[int]) -> Iterator[str]:
-    """Yield the lines of a file and add their sizes to ``read[0]``.
-
-    Bytes that are not UTF-8 become surrogates.
-    """
-    for number, line in enumerate(file):
-        read[0] += len(line)
-        start = 3 if number == 0 and line.startswith(b"\xef\xbb\xbf") else 0
-        yield line[start:].decode("utf-8", "surrogateescape")
-
-
-def _is_utf8(fields: list[str]) -> bool:
+def _header(source: Location) -> list[str]:
+    if not size_of(source):
+        raise ConversionError("row 1: the header is missing", path=source.name)
+    with _opened(source, None, lambda _: "skip") as reader:
+        names = unescaped(pa.array(reader.schema.names, "binary"))
     try:
-        "".join(fields).encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def _dialect(path: str) -> type[csv.Dialect]:
-    return csv.excel_tab if os.path.splitext(path)[1].lower() == ".tsv" else csv.excel
+        return [name.decode() for name in names.to_pylist()]
+    except UnicodeDecodeError:
+        raise ConversionError("row 1: the header is not UTF-8", path=source.name) from None
 
 
 @contextlib.contextmanager
-def _any_size() -> Iterator[None]:
-    """Allow fields longer than 128 KB, the default limit of the csv module."""
-    before = csv.field_size_limit(sys.maxsize)
+def _opened(
+    source: Location,
+    names: Sequence[str] | None,
+    skip: Callable[[Any], str],
+) -> Iterator[Any]:
+    """Open a file as batches of Arrow columns of escaped text.
+
+    Args:
+        source: File.
+        names: Names of the columns, or None if the first row has them. With names, the first row is
+            one of values, and a row of ``END`` is added at the end.
+        skip: Function that receives rows with a wrong number of fields.
+    """
+    delimiter = "\t" if os.path.splitext(source.name)[1].lower() == ".tsv" else ","
+    # Rows have numbers if one thread reads them.
+    read = pa.csv.ReadOptions(use_threads=False, block_size=_PIECE_BYTES, column_names=names)
+    parse = pa.csv.ParseOptions(
+        delimiter=delimiter, newlines_in_values=True, invalid_row_handler=skip
+    )
+    convert = pa.csv.ConvertOptions(
+        column_types=dict.fromkeys(names or (), pa.binary()),
+        strings_can_be_null=True,
+        null_values=[""],
+    )
+    end = f"\n{delimiter.join([END] * len(names or ()))}\n"
     try:
-        yield
-    finally:
-        csv.field_size_limit(before)
+        # Arrow prints an error if it skips a row that is not UTF-8.
+        with open_binary(source) as file, io.BufferedReader(EscapedText(file, end)) as text:
+            yield pa.csv.open_csv(text, read, parse, convert)
+    except pa.ArrowInvalid as error:
+        reason = f"the file cannot be read as CSV: {error}"
+        raise ConversionError(reason, path=source.name) from None
 
 
-# ---- in the processes ----
+def _tables(
+    source: Location, names: Sequence[str], kept: Sequence[str], *, has_header: bool
+) -> Iterator[Table]:
+    """Yield the rows of a file in pieces, with some of the columns."""
+    skipped: set[int] = set()
+    errors: list[ConversionError] = []
+
+    def skip(row: Any) -> str:
+        fields = counted(row.actual_columns, "field")
+        reason = f"row {row.number}: the row has {fields}, expected {row.expected_columns}"
+        errors.append(ConversionError(reason, path=source.name))
+        skipped.add(row.number)
+        return "skip"
+
+    numbers = (n for n in itertools.count(1) if n not in skipped)
+    left, is_end = size_of(source), False
+    with _opened(source, names, skip) as reader:
+        for found in reader:
+            is_end = bool(found.num_rows) and found.column(0)[-1].as_py() == END.encode()
+            rows = found.slice(0, found.num_rows - is_end)
+            if has_header and rows.num_rows:
+                next(numbers)
+                rows, has_header = rows.slice(1), False
+            columns = [unescaped(rows.column(name)).view(pa.string()) for name in kept]
+            batch = pa.RecordBatch.from_arrays(columns, list(kept))
+            places = [f"row {n}" for n in itertools.islice(numbers, rows.num_rows)]
+            size = left if is_end else min(left, _PIECE_BYTES)
+            left -= size
+            now = errors[:]
+            del errors[: len(now)]  # Arrow may add further ones meanwhile
+            yield Table(source.name, batch, places, size, now)
+    if not is_end:
+        reason = f"row {next(numbers) - 1}: a quote is not closed before the end of the file"
+        raise ConversionError(reason, path=source.name)
 
 
-def _kind_of(field: str) -> Kind:
-    found = _KIND.fullmatch(field)
-    return cast("Kind", found.lastgroup) if found else "text"
+# ---- types ----
 
 
-def _find_kinds(piece: _CsvRows) -> KindsOfPiece:
-    kinds = ColumnKinds()
-    errors: list[TorchRecIOError] = []
-    for line in piece.rows:
-        if not isinstance(line, _Line):
-            errors.append(line)
-            continue
-        for name, field in zip(piece.columns, line.fields, strict=True):
-            kind = _kind_of(field) if field else None
-            if kind and not kinds.has(name, kind):
-                kinds.add(name, kind, FoundValue(piece.path, line.number, repr(field)))
-    return KindsOfPiece(kinds, piece.size, errors)
-
-
-def _convert(piece: _CsvRows, dtypes: Types) -> ConvertedPiece:
-    rows = [_row(piece, line, dtypes) if isinstance(line, _Line) else line for line in piece.rows]
-    return encode_rows(rows, dtypes, piece.size)
-
-
-def _row(piece: _CsvRows, line: _Line, dtypes: Types) -> Row | ConversionError:
-    features: dict[str, int | float | str] = {}
-    row = Row(piece.path, f"line {line.number}", features)
-    for name, field in zip(piece.columns, line.fields, strict=True):
-        if not field:
-            continue
-        value = _value(field, dtypes[name])
-        if value is None:
-            return row.error(f"{shortened(repr(field))} does not fit in {dtypes[name]}", name)
-        features[name] = value
-    return row
-
-
-def _value(field: str, dtype: str) -> int | float | str | None:
-    """Return the value of a field, or None if it is not a value of this dtype."""
-    if dtype == "string":
-        return field
-    if dtype == "int64":
-        number = int(field) if _INT.fullmatch(field) else 1 << 63
-        return number if -(1 << 63) <= number < 1 << 63 else None
-    found = _NUMBER.fullmatch(field)
-    value = float(field) if found else math.inf
-    return None if math.isinf(value) and not (found and found["word"]) else value  # 1e999
+def _find_types(table: Table, names: Sequence[str]) -> FoundPiece:
+    """Find the dtypes that some columns need. Digits with a leading zero (02134) are text."""
+    found: dict[str, FoundType] = {}
+    for name in names:
+        values = table.batch.column(name).view(pa.binary())
+        is_left = pa.compute.is_valid(values)
+        for dtype, pattern in _PATTERNS.items():
+            is_match = pa.compute.match_substring_regex(values, rf"^\s*{pattern}\s*$")
+            is_match = pa.compute.and_(is_left, is_match.fill_null(False))
+            is_left = pa.compute.and_not(is_left, is_match)
+            i = pa.compute.index(is_match, True).as_py()
+            if i >= 0:
+                value = repr(values[i].as_py().decode(errors="replace"))
+                add_types(found, {name: FoundType(dtype, value, table.places[i], table.path)})
+    return FoundPiece(found, table.size)

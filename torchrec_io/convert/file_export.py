@@ -6,7 +6,7 @@ import errno
 import os
 from collections.abc import Iterable
 from contextlib import closing
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,14 +16,16 @@ from .._schema.schema import Schema
 from .._schema.specs import FixedLenFeature, VarLenFeature
 from .._storage.local import StrPath
 from .._storage.location import Location
-from .._storage.ordered_pool import OrderedPool
-from .._storage.remote.options import StorageOptions
 from .._writing.named_file import open_named
 from .._writing.output_group import OutputGroup
-from ..tools.record_files import RecordFiles
-from ..tools.report import JobReport, OnError, Result, Watcher
-from .file_names import UsedPaths, checked_path, suffix_of
-from .stored_columns import StoredBlock, StoredReader, infer_schema
+from ..tools.report import Result
+from .export import Export
+from .file_names import checked_path, suffix_of
+from .options import ExportOptions
+from .stored_columns import StoredParser
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 _REMEDY = 'every record must have one value; skip other records with on_error="skip"'
 
@@ -35,11 +37,7 @@ def to_files(
     *,
     name_from: str | None = None,
     by_class: str | None = None,
-    on_error: OnError = "raise",
-    allow_missing: bool = False,
-    jobs: int = 1,
-    watcher: Watcher | None = None,
-    storage_options: StorageOptions = None,
+    **options: Unpack[ExportOptions],
 ) -> Result:
     """Write a bytes feature of each record as a separate file.
 
@@ -56,13 +54,8 @@ def to_files(
             the name is the number of the record, in nine digits.
         by_class: Name of a feature with the folder of the file: one bytes value or integer in each
             record.
-        on_error: ``"raise"``, or ``"skip"`` to skip and count records that are damaged, lack a
-            feature or have no valid name.
-        allow_missing: Read the files that exist, even if their names ``name-00001-of-00003`` say
-            that a directory or pattern lacks some.
-        jobs: Number of threads that read and write. The output does not depend on it.
-        watcher: Receiver of progress messages.
-        storage_options: Options of remote inputs, as for :class:`TFRecordDataset`.
+        options: Keyword options of all conversions from TFRecord, see :class:`ExportOptions`:
+            ``on_error``, ``allow_missing``, ``jobs``, ``watcher`` and ``storage_options``.
 
     Returns:
         Path of the folder, number of records and other facts of the output.
@@ -75,7 +68,7 @@ def to_files(
         FileExistsError: If the folder exists and is not empty.
         ValueError: If an argument is invalid.
     """
-    output = Location.of(folder, storage_options)
+    output = Location.of(folder, options.get("storage_options"))
     if output.local_path is None:
         raise ValueError(
             f"the output must be a folder of this machine, got {os.fspath(folder)!r}; upload it "
@@ -84,82 +77,78 @@ def to_files(
     target = os.path.realpath(output)  # it may be a link to an empty folder
     if os.path.lexists(target) and (not os.path.isdir(target) or os.listdir(target)):
         raise FileExistsError(errno.EEXIST, "the output must be a new or empty folder", target)
-    report = JobReport(on_error, watcher)
-    files = RecordFiles(paths, report, allow_missing=allow_missing, storage_options=storage_options)
-    report.watcher.started(2 * files.size)
-    seen = infer_schema(files, jobs)
-    schema = _schema(Schema(**seen.parts), feature, name_from, by_class)
-    reader = StoredReader(files, schema, survey=seen.survey, remedy=_REMEDY)
-    namer = _Namer(reader, feature, name_from, by_class)
-    with OutputGroup() as group:
-        temporary = group.open_folder(Location(target))
-        blocks = reader.blocks(files.all, jobs)
-
-        def write(files: list[_ExportedFile]) -> list[int]:
-            for path, data in files:
-                inside = os.path.join(temporary, path)
-                os.makedirs(os.path.dirname(inside), exist_ok=True)
-                # "x" because the file system may treat two names as the same.
-                with open_named(inside, os.path.join(target, path), "xb") as file:
-                    file.write(data)
-            return [len(data) for _, data in files]
-
-        size = 0
-        with OrderedPool(write, jobs) as pool, closing(blocks):
-            for sizes in pool.map(map(namer.named, blocks)):
-                report.add(len(sizes), 0)
-                size += sum(sizes)
-    return report.result([output], [report.records], file_bytes=size)
+    export = Export(paths, options)
+    schema = _schema(Schema(**export.infer().parts), feature, name_from, by_class)
+    export.use(StoredParser(schema), _REMEDY)
+    blocks = export.blocks()
+    with OutputGroup() as group, closing(blocks):
+        inside = _Folder(group.open_folder(Location(target)), target)
+        for rows in blocks:
+            before = inside.files
+            for position, number in enumerate(rows.block.numbers.tolist()):
+                values = {name: column.row(position) for name, column in rows.columns.items()}
+                [data] = values[feature]
+                source = by_class
+                try:
+                    path = "" if by_class is None else _folder_of(values[by_class])
+                    source = name_from
+                    name = None if name_from is None else values[name_from][0]
+                    inside.write(path + _name_of(name, number, data), data)
+                except ValueError as error:
+                    export.skip(number, str(error), source)
+            export.report.add(inside.files - before, 0)
+    return export.report.result([output], [export.report.records], file_bytes=inside.size)
 
 
-class _ExportedFile(NamedTuple):
-    path: str
-    data: bytes
+def _folder_of(value: Any) -> str:
+    return f"{int(value) if isinstance(value, np.ndarray) else checked_path(value[0])}/"
 
 
-class _Namer:
-    """Names the files in the order of the records."""
+def _name_of(name: bytes | None, number: int, data: bytes) -> str:
+    path = f"{number:09d}" if name is None else checked_path(name)
+    return path if os.path.splitext(path)[1] else f"{path}.{suffix_of(data)}"
 
-    def __init__(
-        self, reader: StoredReader, feature: str, name_from: str | None, by_class: str | None
-    ) -> None:
-        self._reader = reader
-        self._feature = feature
-        self._name_from = name_from
-        self._by_class = by_class
-        self._used = UsedPaths()
 
-    def named(self, rows: StoredBlock) -> list[_ExportedFile]:
-        """Return the files of some records, without those that have no valid name."""
-        found = []
-        for position in range(len(rows.block)):
-            [data] = rows.columns[self._feature].row(position)
-            feature = self._by_class
-            try:
-                folder = self._folder(rows, position)
-                feature = self._name_from
-                path = folder + self._name(rows, position, data)
-                self._used.add(path)
-            except ValueError as error:
-                self._reader.skip(int(rows.block.numbers[position]), str(error), feature)
-            else:
-                found.append(_ExportedFile(path, data))
-        return found
+class _Folder:
+    """A folder of new files.
 
-    def _folder(self, rows: StoredBlock, position: int) -> str:
-        if self._by_class is None:
-            return ""
-        value = rows.columns[self._by_class].row(position)
-        if isinstance(value, np.ndarray):
-            return f"{int(value)}/"
-        return checked_path(value[0]) + "/"
+    Args:
+        temporary: Path of the folder until all files are in it.
+        target: Path of the folder then, for error messages.
 
-    def _name(self, rows: StoredBlock, position: int, data: bytes) -> str:
-        if self._name_from is None:
-            return f"{rows.block.numbers[position]:09d}.{suffix_of(data)}"
-        [value] = rows.columns[self._name_from].row(position)
-        name = checked_path(value)
-        return name if os.path.splitext(name)[1] else f"{name}.{suffix_of(data)}"
+    Attributes:
+        files: Number of files.
+        size: Size of all files in bytes.
+    """
+
+    def __init__(self, temporary: str, target: str) -> None:
+        self._temporary = temporary
+        self._target = target
+        self.files = self.size = 0
+
+    def write(self, path: str, data: bytes) -> None:
+        """Write a file.
+
+        Args:
+            path: Path in the folder.
+            data: Content of the file.
+
+        Raises:
+            ValueError: If there is a file of this name, or of the name of its folder, also where
+                the file system does not distinguish two names.
+        """
+        inside = os.path.join(self._temporary, path)
+        try:
+            os.makedirs(os.path.dirname(inside), exist_ok=True)
+            file = open_named(inside, os.path.join(self._target, path), "xb")
+        except (FileExistsError, NotADirectoryError):
+            raise ValueError(
+                f"an earlier record has the file name {path!r}, or a part of it"
+            ) from None
+        with file:
+            file.write(data)
+        self.files += 1
+        self.size += len(data)
 
 
 def _schema(seen: Schema, feature: str, name_from: str | None, by_class: str | None) -> Schema:

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
-import os
 import re
 
 from ..inspection.byte_formats import EMPTY, TEXT, sniff
 
 _MAX_PART_BYTES = 200  # most systems allow 255, and a suffix may be added
 _MAX_BYTES = 1000
-# Devices on Windows, in any folder and with any suffix.
-_RESERVED = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?", re.IGNORECASE)
-_DRIVE = re.compile(r"[A-Za-z]:")
+# Paths that are not valid or lead out of their folder on some system, and why; then parts of paths.
+_BAD_PATHS = (
+    (r"", "it is empty"),
+    (
+        r".*\\.*|[A-Za-z]:.*",
+        "it contains a backslash or a drive, which lead out of the folder on some systems",
+    ),
+    (r"/.*", "it is an absolute path"),
+)
+_BAD_PARTS = (
+    (r"\.?\.?", "it has an empty part or leads out of its folder"),
+    (r".*[. ]", "a part ends with a dot or a space, which some systems remove"),
+    (r"(?i:con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?", "it names a device on some systems"),
+)
 
 _SUFFIXES = {
     "JPEG": "jpg",
@@ -50,66 +60,27 @@ def checked_path(value: bytes) -> str:
     """
     try:
         text = value.decode()
+        reason = _problem(text)
     except UnicodeDecodeError:
-        raise ValueError(f"{_shown(value)} is not a valid file name: it is not UTF-8") from None
-    reason = _problem(text)
+        reason = "it is not UTF-8"
     if reason is not None:
-        raise ValueError(f"{_shown(value)} is not a valid file name: {reason}")
+        shown = value if len(value) <= 60 else value[:60] + b"..."
+        raise ValueError(f"{shown!r} is not a valid file name: {reason}")
     return text
 
 
 def _problem(text: str) -> str | None:
-    if not text:
-        return "it is empty"
     if not text.isprintable():
         return "it contains characters that are not printable"
-    if "\\" in text or _DRIVE.match(text):
-        return "it contains a backslash or a drive, which lead out of the folder on some systems"
-    if text.startswith("/"):
-        return "it is an absolute path"
-    if len(text.encode()) > _MAX_BYTES:
+    parts = text.split("/")
+    if len(text.encode()) > _MAX_BYTES or any(
+        len(each.encode()) > _MAX_PART_BYTES for each in parts
+    ):
         return "it is too long"
-    return next(filter(None, map(_problem_of_part, text.split("/"))), None)
-
-
-def _problem_of_part(part: str) -> str | None:
-    if part in ("", ".", ".."):
-        return "it has an empty part or leads out of its folder"
-    if part[-1] in ". ":
-        return "a part ends with a dot or a space, which some systems remove"
-    if _RESERVED.fullmatch(part):
-        return "it names a device on some systems"
-    if len(part.encode()) > _MAX_PART_BYTES:
-        return "it is too long"
+    for pattern, reason in _BAD_PATHS:
+        if re.fullmatch(pattern, text):
+            return reason
+    for pattern, reason in _BAD_PARTS:
+        if any(re.fullmatch(pattern, part) for part in parts):
+            return reason
     return None
-
-
-def _shown(value: bytes) -> str:
-    return repr(value if len(value) <= 60 else value[:60] + b"...")
-
-
-class UsedPaths:
-    """The paths used so far, and their folders."""
-
-    def __init__(self) -> None:
-        self._files: set[str] = set()
-        self._folders: set[str] = set()
-
-    def add(self, path: str) -> None:
-        """Use a path.
-
-        Raises:
-            ValueError: If the path is used already, or is a folder of a used path, or is inside a
-                used path.
-        """
-        if path in self._files or path in self._folders:
-            raise ValueError(f"an earlier record has the file name {path!r}")
-        folders = []
-        folder = os.path.dirname(path)
-        while folder:
-            if folder in self._files:
-                raise ValueError(f"an earlier record has the file name {folder!r}")
-            folders.append(folder)
-            folder = os.path.dirname(folder)
-        self._files.add(path)
-        self._folders.update(folders)

@@ -6,7 +6,7 @@ import functools
 import io
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
@@ -22,15 +22,14 @@ from .._schema.image_spec import ImageFeature
 from .._schema.schema import Schema
 from .._schema.specs import FixedLenFeature
 from .._storage.binary_file import open_binary
-from .._storage.digest import digest_text
 from .._storage.local import StrPath
-from .._writing.encode import encode_examples
+from .._writing.encode import encode_example
 from ..checks import check_choice, check_integer, is_integer
-from ..errors import ConversionError, TorchRecIOError
+from ..errors import ConversionError
 from ..tools.report import Result
-from .conversion import Conversion, ConvertedPiece, Options, SourcePart
+from .conversion import Conversion, ConvertedPiece
 from .labels import LabelledImage, label_images
-from .value_counts import ValueCounts
+from .options import Options
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -40,18 +39,11 @@ Encoding = Literal["jpeg", "png"]
 # Other formats are refused, whatever the suffix: EPS, for example, is a program that Pillow runs.
 _FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM")
 _FEATURE = ImageFeature()
-_ALPHA = ("RGBA", "LA", "PA", "La", "RGBa")
 # Modes that each format stores without a conversion.
 _MODES = {
     "JPEG": ("L", "RGB", "CMYK"),
     "PNG": ("1", "L", "LA", "P", "RGB", "RGBA"),
 }
-# Limits of a piece.
-_PIECE_IMAGES = 64
-_PIECE_BYTES = 1 << 22
-# Limits of a part.
-_PART_IMAGES = 1 << 12
-_PART_BYTES = 1 << 26
 
 _TEXT = FixedLenFeature([], "string")
 _NUMBER = FixedLenFeature([], "int64")
@@ -151,39 +143,7 @@ def from_images(
         OSError: If the folder cannot be read or a file cannot be written.
     """
     coding = Coding(resize, encode, quality)
-    return convert_images(
-        Conversion(destination, options),
-        source,
-        destination,
-        label_pattern=label_pattern,
-        labels=labels,
-        coding=coding,
-        shuffle=shuffle,
-    )
-
-
-def convert_images(
-    conversion: Conversion,
-    source: StrPath,
-    destination: StrPath,
-    *,
-    label_pattern: str | re.Pattern[str] | None,
-    labels: StrPath | None,
-    coding: Coding,
-    shuffle: int | None,
-) -> Result:
-    """Run a conversion of images; see :func:`from_images`.
-
-    Args:
-        conversion: The conversion.
-        source: Folder of the images.
-        destination: Common start of the paths of the outputs; that of the file with the names of
-            the classes ends with ``.labels.txt``.
-        label_pattern: Regular expression that finds the class in a file name.
-        labels: CSV file with the labels.
-        coding: Options that control how images are encoded.
-        shuffle: Seed of a uniform permutation of the images.
-    """
+    conversion = Conversion(destination, options)
     _check_coding(coding)
     seed = None if shuffle is None else check_seed(shuffle)
     images, classes = label_images(
@@ -194,13 +154,13 @@ def convert_images(
     )
     if seed is not None:
         images = _shuffled(images, seed)
-    conversion.report.watcher.started(sum(image.file.size for image in images))
+    conversion.report.watcher.started(sum(image.size for image in images))
     companion = conversion.locate(destination).beside(".labels.txt")
     Image.init()  # not thread-safe, and opening an image would call it
     return conversion.write(
         functools.partial(_convert, coding=coding),
-        list(_parts(images)),
-        lambda *_: SCHEMA,
+        images,
+        SCHEMA,
         processes=False,  # Pillow releases the GIL
         companions={companion: _lines(classes)},
     )
@@ -230,52 +190,23 @@ def _lines(classes: Iterable[str]) -> bytes:
     return b"".join(os.fsencode(name) + b"\n" for name in classes)
 
 
-def _parts(images: Iterable[LabelledImage]) -> Iterator[SourcePart[list[LabelledImage]]]:
-    """Yield parts of consecutive images."""
-    for part in _grouped(images, _PART_IMAGES, _PART_BYTES):
-        key = "\0".join(map(repr, part))
-        size = sum(image.file.size for image in part)
-        read = functools.partial(_grouped, part, _PIECE_IMAGES, _PIECE_BYTES)
-        yield SourcePart(digest_text(key), size, read)
-
-
-def _grouped(
-    images: Iterable[LabelledImage], max_images: int, max_bytes: int
-) -> Iterator[list[LabelledImage]]:
-    """Yield lists of consecutive images up to a number and a size."""
-    group: list[LabelledImage] = []
-    size = 0
-    for image in images:
-        if group and (len(group) == max_images or size + image.file.size > max_bytes):
-            yield group
-            group, size = [], 0
-        group.append(image)
-        size += image.file.size
-    if group:
-        yield group
-
-
 # ---- in the threads ----
 
 
-def _convert(images: list[LabelledImage], coding: Coding) -> ConvertedPiece:
-    features, errors = [], list[TorchRecIOError]()
-    for image in images:
-        try:
-            features.append(_features_of(image, coding))
-        except ConversionError as error:
-            errors.append(error)
-    size = sum(image.file.size for image in images)
-    return ConvertedPiece(encode_examples(features), size, errors, ValueCounts())
+def _convert(image: LabelledImage, coding: Coding) -> ConvertedPiece:
+    try:
+        return ConvertedPiece([encode_example(_features_of(image, coding))], image.size, [])
+    except ConversionError as error:
+        return ConvertedPiece([], image.size, [error])
 
 
 def _features_of(image: LabelledImage, coding: Coding) -> dict[str, bytes | int]:
     try:
-        with open_binary(image.file.location) as file:
+        with open_binary(image.file) as file:
             data = file.read()
     except OSError as error:
         reason = f"the image cannot be read: {error.strerror}"
-        raise ConversionError(reason, path=image.file.path) from None
+        raise ConversionError(reason, path=image.file.name) from None
     data, picture = _encode_again(image, data, coding)
     return {
         "image/encoded": data,
@@ -284,7 +215,7 @@ def _features_of(image: LabelledImage, coding: Coding) -> dict[str, bytes | int]
         "image/width": picture.width,
         "image/channels": len(picture.getbands()),
         "image/colorspace": picture.mode.encode(),
-        "image/filename": os.fsencode(image.file.name),
+        "image/filename": os.fsencode(image.name),
         "image/class/label": image.label,
         "image/class/text": os.fsencode(image.text),
     }
@@ -305,7 +236,7 @@ def _encode_again(image: LabelledImage, data: bytes, coding: Coding) -> tuple[by
         reason = f"its format is not one of {', '.join(_FORMATS)}"
     except Exception as error:  # noqa: BLE001  # Pillow raises many types of errors
         reason = str(error).removeprefix("the image cannot be decoded: ")
-    raise ConversionError(f"the image cannot be opened: {reason}", path=image.file.path)
+    raise ConversionError(f"the image cannot be opened: {reason}", path=image.file.name)
 
 
 def _decoded(data: bytes) -> ImageFile.ImageFile:
@@ -348,12 +279,12 @@ def _in_mode(picture: Image.Image, kind: str, coding: Coding) -> Image.Image:
     mode = picture.mode
     if mode in ("I", "F") or mode.startswith("I;16"):
         return _in_16_bits(picture, kind)
-    has_alpha = mode in _ALPHA or "transparency" in picture.info
+    has_alpha = picture.has_transparency_data
     if kind == "JPEG" and has_alpha:
         raise ValueError("it has transparent pixels, which JPEG cannot store; use encode='png'")
-    # A resizing filter cannot mix indexes of a palette or bits.
-    is_indexed = mode in ("1", "P") or (has_alpha and mode not in _ALPHA)
-    if mode in _MODES[kind] and not (coding.resize is not None and is_indexed):
+    # A resizing filter cannot mix indexes of a palette or bits, nor keep a transparent color.
+    is_mixed = mode not in ("1", "P") and "transparency" not in picture.info
+    if mode in _MODES[kind] and (is_mixed or coding.resize is None):
         return picture
     if mode in ("1", "L") and not has_alpha:
         return picture.convert("L")

@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import json
-import math
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Collection, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
+from .._storage.binary_file import open_binary
 from .._storage.local import StrPath
-from ..errors import ConversionError, TorchRecIOError
+from .._storage.location import Location
+from ..errors import ConversionError
 from ..tools.report import Result
-from .column_kinds import ColumnKinds, FoundValue, Kind, Types, check_types
-from .conversion import Conversion, ConvertedPiece, KindsOfPiece, Options, SourceFile, SourcePart
-from .rows import Row, encode_rows
+from . import arrow as pa
+from .arrow_rows import (
+    ColumnTypes,
+    Table,
+    encode_table,
+    shown,
+    stored_dtype,
+    unnested,
+)
+from .columns import FoundType, stored_dtypes
+from .conversion import Conversion, FoundPiece, size_of
+from .options import ColumnOptions, Options, Types
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -21,42 +32,36 @@ if TYPE_CHECKING:
 # Size of the lines in a piece.
 _PIECE_BYTES = 1 << 20
 _BOM = b"\xef\xbb\xbf"
-_KINDS: dict[type, Kind] = {bool: "int", int: "int", float: "float", str: "text"}
-
-
-class _JsonLines(NamedTuple):
-    """Some lines of a file, and the number of the first."""
-
-    path: str
-    first: int
-    lines: list[bytes]
-
-    @property
-    def size(self) -> int:
-        """Size of all lines in bytes."""
-        return sum(map(len, self.lines))
+# Errors of lines, also those of Arrow, which are ValueErrors.
+_ERRORS = (ValueError, TypeError, OverflowError, RecursionError)
 
 
 def from_jsonl(
     sources: StrPath | Sequence[StrPath],
     destination: StrPath,
     *,
+    include: Collection[str] | None = None,
+    exclude: Collection[str] = (),
     types: Types | None = None,
     **options: Unpack[Options],
 ) -> Result:
     """Convert files of JSON lines to TFRecord files of ``tf.train.Example`` records.
 
+    This needs pyarrow: ``pip install torchrec-io[parquet]``.
+
     Each line is an object, which becomes a record. Empty lines are skipped. Each member of the
     object becomes a feature: a number, a string, true or false, or a list of those. The record has
     no feature for a member that is null or missing. The dtype of a feature follows from all of its
-    values, so files are read twice: int64 for integers, true and false; float32 if a number has a
-    decimal point or an exponent; string for strings.
+    values, so files are read twice: int64 for integers, or for true and false; float32 if a number
+    has a decimal point or an exponent; string for strings.
 
     Args:
         sources: One file or several.
         destination: Path of the output file, or common start of the paths of the shards.
-        types: Stored dtypes of some features: "int64", "float32" or "string". A line with a value
-            of another kind is then an error.
+        include: Names of the members to convert. Default: all.
+        exclude: Names of members to leave out.
+        types: Stored dtypes of some features: "int64", "float32" or "string". Their values are
+            cast.
         options: Keyword options of all conversions, see :class:`Options`: ``num_shards``,
             ``max_bytes``, ``compression``, ``index``, ``force``, ``jobs``, ``on_error``,
             ``watcher`` and ``storage_options``.
@@ -65,124 +70,103 @@ def from_jsonl(
         Paths, schema, counts and errors of the conversion.
 
     Raises:
-        ConversionError: If a line is not a JSON object, has a duplicate name, an object or list
-            within a value, null in a list, or a value that does not fit its dtype, unless
-            ``on_error="skip"``. Also if a feature without a type has both numbers and strings, or
-            there are no records.
+        ConversionError: If a line is not a JSON object, has a duplicate name, null in a list, or a
+            value that differs from those of other lines (an object, a list, or true among numbers)
+            or does not fit its dtype, unless ``on_error="skip"``. Also if a feature without a type
+            has both numbers and strings, or only objects, or there are no records.
         FileExistsError: If an output exists, unless ``force``.
+        ImportError: If pyarrow is not installed.
         ValueError: If an argument is invalid.
         OSError: If a file cannot be read or written.
     """
-    return convert_jsonl(Conversion(destination, options), sources, types)
-
-
-def convert_jsonl(
-    conversion: Conversion, sources: StrPath | Sequence[StrPath], types: Types | None
-) -> Result:
-    """Run a conversion of JSON lines; see :func:`from_jsonl`."""
-    types = check_types(types)
+    pa.load()
+    choice = ColumnOptions(include, exclude, types or {})
+    conversion = Conversion(destination, options)
     files = conversion.source_files(sources)
-    conversion.report.watcher.started(2 * sum(file.size for file in files))
-    parts = [SourcePart(file.path, file.size, functools.partial(_pieces, file)) for file in files]
-    dtypes = conversion.find_dtypes(functools.partial(_find_kinds, types=types), parts, types)
-    work = functools.partial(_convert, dtypes=dtypes)
-    return conversion.write(work, parts, lambda counts, records: counts.schema(dtypes, records))
+    conversion.report.watcher.started(2 * sum(map(size_of, files)))
+
+    def tables() -> Iterator[Table]:
+        return itertools.chain.from_iterable(map(_tables, files))
+
+    find = functools.partial(_find_types, typed=choice.types)
+    found = conversion.find_types(find, tables())
+    chosen = choice.chosen({**found, **choice.types})  # a typed member may be missing
+    stored = ColumnTypes(stored_dtypes(found, chosen))
+    return conversion.write(functools.partial(encode_table, types=stored), tables(), stored.schema)
 
 
-def _pieces(file: SourceFile) -> Iterator[_JsonLines]:
+# ---- reading ----
+
+
+def _tables(source: Location) -> Iterator[Table]:
+    """Yield the lines of a file in pieces."""
     first = 1
-    with file.open() as lines:
-        while piece := lines.readlines(_PIECE_BYTES):
-            yield _JsonLines(file.path, first, piece)
-            first += len(piece)
+    with open_binary(source) as content:
+        while lines := content.readlines(_PIECE_BYTES):
+            size = sum(map(len, lines))
+            if first == 1:
+                lines[0] = lines[0].removeprefix(_BOM)
+            filled = [(n, line) for n, line in enumerate(lines, first) if line.strip()]
+            yield from _parsed(source.name, filled, size)
+            first += len(lines)
 
 
-# ---- in the processes ----
-
-
-def _find_kinds(piece: _JsonLines, types: Types) -> KindsOfPiece:
-    kinds = ColumnKinds()
-    errors: list[TorchRecIOError] = []
-    for number, row in _rows(piece):
-        if not isinstance(row, Row):
-            errors.append(row)
-            continue
-        for name, value in row.features.items():
-            for item in value if isinstance(value, list) else [value]:
-                kind = _KINDS[type(item)]
-                if name not in types and not kinds.has(name, kind):
-                    kinds.add(name, kind, FoundValue(piece.path, number, json.dumps(item)))
-            if name in types or value == []:
-                kinds.add(name, "empty", FoundValue(piece.path, number, "[]"))
-    return KindsOfPiece(kinds, piece.size, errors)
-
-
-def _convert(piece: _JsonLines, dtypes: Types) -> ConvertedPiece:
-    rows = [row for _, row in _rows(piece)]
-    for row in rows:
-        if isinstance(row, Row):
-            for name, value in row.features.items():
-                if value == [] and name not in dtypes:
-                    row.features[name] = None  # a feature without a kind
-    return encode_rows(rows, dtypes, piece.size)
-
-
-def _rows(piece: _JsonLines) -> Iterator[tuple[int, Row | ConversionError]]:
-    """Yield the number of each line that is not empty, and its row or error."""
-    for number, line in enumerate(piece.lines, piece.first):
-        text = line.removeprefix(_BOM) if number == 1 else line
-        if text and not text.isspace():
-            yield number, _row(Row(piece.path, f"line {number}", {}), text)
-
-
-def _row(row: Row, line: bytes) -> Row | ConversionError:
+def _parsed(path: str, lines: Sequence[tuple[int, bytes]], size: int) -> Iterator[Table]:
+    """Yield lines, with their numbers, as a table; or as several, which are valid or one line."""
+    places = [f"line {number}" for number, _ in lines]
     try:
-        row.features.update(_features_of(row, _DECODER.decode(line.decode())))
-    except ConversionError as error:
-        return error
-    except UnicodeDecodeError:
-        return row.error("the line is not UTF-8")
-    except json.JSONDecodeError as error:
-        return row.error(f"invalid JSON: {error.msg} at character {error.pos + 1}")
-    except (ValueError, RecursionError) as error:
-        return row.error(f"invalid JSON: {error}")
-    return row
+        batch = _parse([line for _, line in lines])
+    except _ERRORS as error:
+        if len(lines) > 1:
+            middle = len(lines) // 2
+            yield from _parsed(path, lines[:middle], 0)
+            yield from _parsed(path, lines[middle:], size)
+            return
+        is_large = isinstance(error, OverflowError)
+        reason = "an integer does not fit in int64" if is_large else str(error)
+        invalid = ConversionError(f"{places[0]}: invalid JSON: {reason}", path=path)
+        yield Table(path, _parse([]), [], size, [invalid])
+    else:
+        yield Table(path, batch, places, size)
 
 
-def _features_of(row: Row, value: Any) -> dict[str, Any]:
-    if not isinstance(value, _Members):
-        raise row.error("the line is not a JSON object")
-    features = dict(value)
-    if len(features) < len(value):
-        names = [name for name, _ in value]
-        duplicate = next(name for name in names if names.count(name) > 1)
-        raise row.error("the name is duplicated", duplicate)
-    for name, member in features.items():
-        _check(row, name, member)
-    return {name: member for name, member in features.items() if member is not None}
+def _parse(lines: Sequence[bytes]) -> Any:
+    """Return a ``pyarrow.RecordBatch`` with a row for each line.
+
+    Arrow's own reader of JSON is not used: it reads text as timestamps and large integers as
+    floats, and lists that are nested deeply end the process.
+
+    Raises:
+        ValueError: If a line is not an object, or lines have values of different types.
+        OverflowError: If an integer has more than 64 bits.
+        RecursionError: If values are nested too deeply.
+    """
+    rows = [_DECODER.decode(line.decode()) for line in lines]
+    if not all(isinstance(row, dict) for row in rows):
+        raise ValueError("the line is not an object")
+    return pa.RecordBatch.from_struct_array(pa.array(rows, None if rows else pa.struct([])))
 
 
-def _check(row: Row, name: str, member: Any) -> None:
-    if isinstance(member, _Members):
-        names = ", ".join(f"{name}/{inner}" for inner, _ in member[:3])
-        raise row.error(f"an Example cannot store an object in an object: {names}", name)
-    kinds = {type(item) for item in member} if isinstance(member, list) else set()
-    if not kinds <= set(_KINDS):
-        item = "null" if type(None) in kinds else "a list" if list in kinds else "an object"
-        raise row.error(f"an Example cannot store {item} in a list", name)
-    if str in kinds and len(kinds) > 1:
-        raise row.error("the list has both numbers and strings", name)
+def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) < len(pairs):
+        raise ValueError("two members have the same name")
+    return members
 
 
-class _Members(list[tuple[str, Any]]):
-    """The members of an object, in which a name may be duplicated."""
+_DECODER = json.JSONDecoder(object_pairs_hook=_members)
 
 
-def _float(text: str) -> float:
-    value = float(text)
-    if math.isinf(value):
-        raise ValueError(f"{text} does not fit in a float")
-    return value
+# ---- types ----
 
 
-_DECODER = json.JSONDecoder(object_pairs_hook=_Members, parse_float=_float)
+def _find_types(table: Table, typed: Types) -> FoundPiece:
+    """Find the dtypes that members need. Errors of lines are reported when they are converted."""
+    found: dict[str, FoundType] = {}
+    for name, column in zip(table.batch.schema.names, table.batch.columns, strict=True):
+        i = max(0, pa.compute.index(column.is_valid(), True).as_py())
+        is_empty = pa.types.is_null(unnested(column.type)[1])
+        dtype = "none" if is_empty else stored_dtype(column.type) or "object"
+        dtype = typed.get(name, dtype)
+        found[name] = FoundType(dtype, shown(column[i]), table.places[i], table.path)
+    return FoundPiece(found, table.size)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 import errno
 import functools
+import itertools
 import math
 import zipfile
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -17,11 +18,14 @@ import numpy.typing as npt
 from .._schema.dtypes import StoredDTypeName
 from .._schema.schema import Schema
 from .._schema.specs import FixedLenFeature, VarLenFeature
+from .._storage.binary_file import open_binary
 from .._storage.local import StrPath
+from .._storage.location import Location
 from ..checks import counted
 from ..errors import ConversionError
 from ..tools.report import Result
-from .conversion import Conversion, ConvertedPiece, Options, SourceFile, SourcePart
+from .conversion import Conversion, ConvertedPiece
+from .options import Options
 from .rows import Row, encode_rows
 
 if TYPE_CHECKING:
@@ -117,32 +121,26 @@ def from_npz(
         ValueError: If an argument is invalid.
         OSError: If a file cannot be read or written.
     """
-    return convert_npz(Conversion(destination, options), sources)
-
-
-def convert_npz(conversion: Conversion, sources: StrPath | Sequence[StrPath]) -> Result:
-    """Run a conversion of archives; see :func:`from_npz`."""
+    conversion = Conversion(destination, options)
     files = conversion.source_files(sources)
     archives = [_arrays_of(file) for file in files]
     for file, arrays in zip(files, archives, strict=True):
         if _row_formats(arrays) != _row_formats(archives[0]):
             reason = (
-                f"names, row shapes or dtypes of the arrays differ from those of {files[0].path!r}"
+                f"names, row shapes or dtypes of the arrays differ from those of {files[0].name!r}"
             )
-            raise ConversionError(reason, path=file.path)
-    parts = [
-        SourcePart(file.path, _stored_bytes(arrays), functools.partial(_pieces, file, arrays))
-        for file, arrays in zip(files, archives, strict=True)
-    ]
-    conversion.report.watcher.started(sum(part.size for part in parts))
+            raise ConversionError(reason, path=file.name)
+    sizes = [array.row_bytes * array.shape[0] for arrays in archives for array in arrays]
+    conversion.report.watcher.started(sum(sizes))
     schema = Schema({array.name: array.spec() for array in archives[0]})
     work = functools.partial(_convert, dtypes={array.name: array.stored for array in archives[0]})
-    return conversion.write(work, parts, lambda *_: schema)
+    pieces = itertools.chain.from_iterable(map(_pieces, files, archives))
+    return conversion.write(work, pieces, schema)
 
 
-def _arrays_of(source: SourceFile) -> list[_Array]:
-    path = source.path
-    with _named_damage(path), source.open() as file:
+def _arrays_of(source: Location) -> list[_Array]:
+    path = source.name
+    with _named_damage(path), open_binary(source) as file:
         if file.read(4) not in _MAGICS:  # zipfile also reads archives behind other data
             raise zipfile.BadZipFile("File is not a zip file")
         with zipfile.ZipFile(file) as archive:
@@ -151,19 +149,17 @@ def _arrays_of(source: SourceFile) -> list[_Array]:
         raise ConversionError("the archive has no arrays", path=path)
     counts = Counter(array.name for array in arrays)
     for array in arrays:
+        reason = None
         if counts[array.name] > 1:
-            raise ConversionError("two arrays have this name", path=path, feature=array.name)
-        if array.dtype.kind not in _STORED:
+            reason = "two arrays have this name"
+        elif array.dtype.kind not in _STORED:
             reason = f"an array of {array.dtype} cannot be stored"
-            raise ConversionError(reason, path=path, feature=array.name)
-        if not array.shape:
+        elif not array.shape:
             reason = "the array is a scalar, which has no rows"
-            raise ConversionError(reason, path=path, feature=array.name)
-        if array.shape[0] != arrays[0].shape[0]:
-            reason = (
-                f"the array has {counted(array.shape[0], 'row')}, but {arrays[0].name!r} has "
-                f"{arrays[0].shape[0]}"
-            )
+        elif array.shape[0] != arrays[0].shape[0]:
+            rows = counted(array.shape[0], "row")
+            reason = f"the array has {rows}, but {arrays[0].name!r} has {arrays[0].shape[0]}"
+        if reason is not None:
             raise ConversionError(reason, path=path, feature=array.name)
     if not sum(array.row_bytes for array in arrays):
         raise ConversionError("the arrays have no values", path=path)
@@ -210,60 +206,52 @@ def _named_damage(path: str) -> Iterator[None]:
 # ---- reading ----
 
 
-def _stored_bytes(arrays: Iterable[_Array]) -> int:
-    return sum(array.row_bytes * array.shape[0] for array in arrays)
-
-
-def _pieces(file: SourceFile, arrays: Sequence[_Array]) -> Iterator[_ArrayRows]:
+def _pieces(file: Location, arrays: Sequence[_Array]) -> Iterator[_ArrayRows]:
     row_bytes = max(1, sum(array.row_bytes for array in arrays))
     step = max(1, min(_PIECE_ROWS, _PIECE_BYTES // row_bytes))
     with (
-        _named_damage(file.path),
-        file.open() as content,
+        _named_damage(file.name),
+        open_binary(file) as content,
         zipfile.ZipFile(content) as archive,
         contextlib.ExitStack() as stack,
     ):
         opened = [stack.enter_context(archive.open(array.member)) for array in arrays]
         readers = [_read_rows(*pair, step) for pair in zip(opened, arrays, strict=True)]
-        for first in range(0, arrays[0].shape[0], step):
-            rows = [next(reader) for reader in readers]
+        first = 0
+        for rows in zip(*readers, strict=True):
             named = {array.name: part for array, part in zip(arrays, rows, strict=True)}
-            yield _ArrayRows(file.path, first, named, len(rows[0]) * row_bytes)
+            yield _ArrayRows(file.name, first, named, len(rows[0]) * row_bytes)
+            first += len(rows[0])
 
 
 def _read_rows(file: IO[bytes], array: _Array, step: int) -> Iterator[npt.NDArray[Any]]:
     """Yield all rows of an array, ``step`` at a time."""
     _read_header(file)
+    count, *rest = array.shape
     whole = None
     if array.fortran:
-        transposed = array._replace(shape=array.shape[::-1])
-        whole = _read_array(file, transposed, array.shape[-1]).T
-    for begin in range(0, array.shape[0], step):
-        end = min(begin + step, array.shape[0])
-        rows = _read_array(file, array, end - begin) if whole is None else whole[begin:end]
-        if end == array.shape[0]:
+        whole = _read_array(file, array, array.shape[::-1]).T
+    for begin in range(0, count, step):
+        end = min(begin + step, count)
+        rows = _read_array(file, array, (end - begin, *rest)) if whole is None else whole[begin:end]
+        if end == count:
             file.read(1)  # at the end of the file its checksum is verified
         yield rows
 
 
-def _read_array(file: IO[bytes], array: _Array, count: int) -> npt.NDArray[Any]:
-    shape = (count, *array.shape[1:])
-    size = count * array.row_bytes
+def _read_array(file: IO[bytes], array: _Array, shape: Sequence[int]) -> npt.NDArray[Any]:
+    size = math.prod(shape) * array.dtype.itemsize
     if size == 0:
         return np.zeros(shape, array.dtype)
     data = file.read(size)
     if len(data) < size:
         raise EOFError(f"the array {array.name!r} is truncated")
     if array.dtype.kind == "U":
-        _check_text(data, array)
+        # Python cannot make characters of all numbers.
+        characters = np.frombuffer(data, np.dtype("u4").newbyteorder(array.dtype.byteorder))
+        if characters.max() > _LAST_CHARACTER:
+            raise ValueError(f"the array {array.name!r} has text that is not Unicode")
     return np.frombuffer(data, array.dtype).reshape(shape)
-
-
-def _check_text(data: bytes, array: _Array) -> None:
-    """Check the characters of an array of text, of which Python cannot make all numbers."""
-    characters = np.frombuffer(data, np.dtype("u4").newbyteorder(array.dtype.byteorder))
-    if characters.max() > _LAST_CHARACTER:
-        raise ValueError(f"the array {array.name!r} has text that is not Unicode")
 
 
 # ---- in the processes ----

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+import itertools
+from collections.abc import Collection, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
+from .._storage.binary_file import open_binary
 from .._storage.local import StrPath
+from .._storage.location import Location
 from ..errors import ConversionError
 from ..tools.report import Result
-from .arrow import import_pyarrow
-from .arrow_rows import ColumnTypes, encode_columns, values_of
-from .conversion import Conversion, ConvertedPiece, Options, SourceFile, SourcePart
-from .rows import Row
+from . import arrow as pa
+from .arrow_rows import ColumnTypes, Table, encode_table
+from .conversion import Conversion, size_of
+from .options import ColumnOptions, Options, Types
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -21,28 +24,16 @@ if TYPE_CHECKING:
 # Limits of a piece.
 _PIECE_BYTES = 1 << 22
 _PIECE_ROWS = 1 << 12
-# About the size of a part.
-_PART_BYTES = 1 << 26
-
-
-class _ParquetRows(NamedTuple):
-    """Some rows of a file.
-
-    Attributes:
-        path: Path of the file.
-        first: Number of the first row.
-        batch: Rows, a ``pyarrow.RecordBatch``.
-        size: Size of the rows in the file in bytes.
-    """
-
-    path: str
-    first: int
-    batch: Any
-    size: int
 
 
 def from_parquet(
-    sources: StrPath | Sequence[StrPath], destination: StrPath, **options: Unpack[Options]
+    sources: StrPath | Sequence[StrPath],
+    destination: StrPath,
+    *,
+    include: Collection[str] | None = None,
+    exclude: Collection[str] = (),
+    types: Types | None = None,
+    **options: Unpack[Options],
 ) -> Result:
     """Convert Parquet files to TFRecord files of ``tf.train.Example`` records, one for each row.
 
@@ -57,6 +48,10 @@ def from_parquet(
     Args:
         sources: One file or several with the same columns.
         destination: Path of the output file, or common start of the paths of the shards.
+        include: Names of the columns to convert. Default: all.
+        exclude: Names of columns to leave out.
+        types: Stored dtypes that columns are cast to: "int64", "float32" or "string". Dates cast to
+            string are in ISO format.
         options: Keyword options of all conversions, see :class:`Options`: ``num_shards``,
             ``max_bytes``, ``compression``, ``index``, ``force``, ``jobs``, ``on_error``,
             ``watcher`` and ``storage_options``.
@@ -67,103 +62,66 @@ def from_parquet(
     Raises:
         ConversionError: If a value does not fit its dtype, a string is not UTF-8, or a list has a
             null, unless ``on_error="skip"``. Also if a file is damaged or not Parquet; a column has
-            a type that an Example cannot store, such as a date or struct; files differ; or there
-            are no rows.
+            a type that an Example cannot store, such as a date or struct, and is not cast; files
+            differ; or there are no rows.
         ImportError: If pyarrow is not installed.
         FileExistsError: If an output exists, unless ``force``.
         ValueError: If an argument is invalid.
         OSError: If a file cannot be read or written.
     """
-    import_pyarrow()
-    return convert_parquet(Conversion(destination, options), sources)
-
-
-def convert_parquet(conversion: Conversion, sources: StrPath | Sequence[StrPath]) -> Result:
-    """Run a conversion of Parquet files; see :func:`from_parquet`."""
+    pa.load()
+    choice = ColumnOptions(include, exclude, types or {})
+    conversion = Conversion(destination, options)
     files = conversion.source_files(sources)
-    tables = [_types_of(file) for file in files]
+    tables = [_types_of(file, choice) for file in files]
     for file, columns in zip(files, tables, strict=True):
         if columns != tables[0]:
-            reason = f"the columns differ from those of {files[0].path!r}"
-            raise ConversionError(reason, path=file.path)
-    conversion.report.watcher.started(sum(file.size for file in files))
-    dtypes, lists = tables[0]
-    work = functools.partial(_convert, types=tables[0])
-    parts = [part for file in files for part in _parts(file)]
-    return conversion.write(
-        work, parts, lambda counts, records: counts.schema(dtypes, records, lists)
-    )
+            reason = f"the columns differ from those of {files[0].name!r}"
+            raise ConversionError(reason, path=file.name)
+    conversion.report.watcher.started(sum(map(size_of, files)))
+    work = functools.partial(encode_table, types=tables[0])
+    batches = itertools.chain.from_iterable(_tables(file, tables[0]) for file in files)
+    return conversion.write(work, batches, tables[0].schema)
 
 
 # ---- reading ----
 
 
-def _types_of(source: SourceFile) -> ColumnTypes:
+def _types_of(source: Location, options: ColumnOptions) -> ColumnTypes:
     with _opened(source) as file:
         fields = [(field.name, field.type) for field in file.schema_arrow]
-    return ColumnTypes.of(fields, source.path)
+    chosen = options.chosen(name for name, _ in fields)
+    fields = [(name, kind) for name, kind in fields if name in chosen]
+    return ColumnTypes.of(fields, source.name, options.types)
 
 
 @contextlib.contextmanager
-def _opened(source: SourceFile) -> Iterator[Any]:
+def _opened(source: Location) -> Iterator[Any]:
     """Open a file and report errors while reading as damage. Checksums of pages are verified."""
-    pa = import_pyarrow()
-    path = source.path
     try:
-        content = source.location.local_path or source.open()
+        content = source.local_path or open_binary(source)
         with pa.parquet.ParquetFile(content, page_checksum_verification=True) as file:
             yield file
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise  # an error of the system, not damage
         reason = f"the file is damaged or not a Parquet file: {error}"
-        raise ConversionError(reason, path=path) from None
+        raise ConversionError(reason, path=source.name) from None
 
 
-def _parts(source: SourceFile) -> Iterator[SourcePart[_ParquetRows]]:
-    """Yield parts of a file: consecutive row groups, about the same number of bytes in each."""
+def _tables(source: Location, types: ColumnTypes) -> Iterator[Table]:
+    """Yield the rows of a file in pieces."""
+    first = 0
     with _opened(source) as file:
-        metadata = file.metadata
-        rows = [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
-    per_row = source.size / max(1, sum(rows))
-    begin = first = size = 0
-    for group, count in enumerate(rows, 1):
-        size += int(per_row * count)
-        if size >= _PART_BYTES or group == len(rows):
-            groups = range(begin, group)
-            key = f"{source.path} row groups {begin} to {group}"
-            yield SourcePart(key, size, functools.partial(_pieces, source, groups, first, per_row))
-            begin, size = group, 0
-            first = sum(rows[:group])
-
-
-def _pieces(
-    source: SourceFile, groups: Iterable[int], first: int, per_row: float
-) -> Iterator[_ParquetRows]:
-    """Yield the rows of some row groups.
-
-    Args:
-        source: File.
-        groups: Numbers of the row groups.
-        first: Number of their first row.
-        per_row: Mean size of a row in the file in bytes.
-    """
-    with _opened(source) as file:
-        for group in groups:
-            for batch in file.iter_batches(_piece_rows(file.metadata.row_group(group)), [group]):
-                yield _ParquetRows(source.path, first, batch, int(per_row * batch.num_rows))
+        per_row = size_of(source) / max(1, file.metadata.num_rows)
+        for group in range(file.metadata.num_row_groups):
+            rows = _piece_rows(file.metadata.row_group(group))
+            for batch in file.iter_batches(rows, [group], columns=[*types.dtypes]):
+                places = [f"row {first + i}" for i in range(batch.num_rows)]
+                yield Table(source.name, batch, places, int(per_row * batch.num_rows))
                 first += batch.num_rows
 
 
 def _piece_rows(group: Any) -> int:
     row_bytes = max(1, group.total_byte_size // max(1, group.num_rows))
     return int(max(1, min(_PIECE_ROWS, _PIECE_BYTES // row_bytes)))
-
-
-# ---- in the processes ----
-
-
-def _convert(piece: _ParquetRows, types: ColumnTypes) -> ConvertedPiece:
-    rows = [Row(piece.path, f"row {piece.first + i}", {}) for i in range(piece.batch.num_rows)]
-    columns = zip(piece.batch.schema.names, map(values_of, piece.batch.columns), strict=True)
-    return encode_columns(rows, dict(columns), types, piece.size)

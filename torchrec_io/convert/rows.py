@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 from .._writing.encode import encode_examples, encode_sequence_examples
 from ..errors import ConversionError, TorchRecIOError
 from .conversion import ConvertedPiece
-from .value_counts import ValueCounts
 
 # The end of the encoder's messages about a feature.
 _FEATURE = re.compile(r" \((?:example \d+, )?feature ('(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")\)\Z")
@@ -34,58 +33,48 @@ class Row(NamedTuple):
 
 
 def encode_rows(
-    rows: Sequence[Row | TorchRecIOError],
+    rows: Sequence[Row],
     dtypes: Mapping[str, str],
     size: int,
     lists: frozenset[str] = frozenset(),
+    errors: Mapping[int, TorchRecIOError] | None = None,
 ) -> ConvertedPiece:
     """Serialize the rows of a piece.
 
     Args:
-        rows: Rows in order, or errors in place of those that could not be read.
+        rows: Rows in order.
         dtypes: Stored dtype of each feature.
         size: Size of the piece in bytes.
         lists: Names of feature lists. If there are any, the records are SequenceExamples.
+        errors: Errors of rows that are not serialized, by position.
     """
-    valid = [row for row in rows if isinstance(row, Row)]
-    errors = [row for row in rows if not isinstance(row, Row)]
+    errors = dict(errors or {})
     try:
-        records = _encode(valid, dtypes, lists)
+        records = _encode([row for i, row in enumerate(rows) if i not in errors], dtypes, lists)
     except (TypeError, ValueError):
-        return encode_rows([_checked(row, dtypes, lists) for row in rows], dtypes, size, lists)
-    counts = ValueCounts.of((row.features for row in valid), lists)
-    return ConvertedPiece(records, size, errors, counts)
+        records = []
+        for i, row in enumerate(rows):
+            try:
+                records += _encode([row] if i not in errors else [], dtypes, lists)
+            except (TypeError, ValueError) as error:
+                errors[i] = _with_feature(row, str(error))
+    return ConvertedPiece(records, size, [errors[i] for i in sorted(errors)])
 
 
 def _encode(rows: Sequence[Row], dtypes: Mapping[str, str], lists: frozenset[str]) -> list[bytes]:
-    features = [row.features for row in rows]
     if not lists:
-        return encode_examples(features, dtypes)
-    pairs = [
-        (
-            {name: value for name, value in row.items() if name not in lists},
-            {name: value for name, value in row.items() if name in lists},
-        )
-        for row in features
-    ]
+        return encode_examples([row.features for row in rows], dtypes)
+    pairs = []
+    for row in rows:
+        context = dict(row.features)
+        pairs.append((context, {name: context.pop(name) for name in lists & context.keys()}))
     return encode_sequence_examples(pairs, dtypes)
 
 
-def _checked(
-    row: Row | TorchRecIOError, dtypes: Mapping[str, str], lists: frozenset[str]
-) -> Row | TorchRecIOError:
-    """Return a row, or the error if it cannot be serialized."""
-    if isinstance(row, Row):
-        try:
-            _encode([row], dtypes, lists)
-        except (TypeError, ValueError) as error:
-            return _with_feature(row, str(error))
-    return row
-
-
 def _with_feature(row: Row, reason: str) -> ConversionError:
+    """Return the error of a row, with the feature that a message of the encoder names."""
     found = _FEATURE.search(reason)
     if found is None:
         return row.error(reason)
     names = [name for name in row.features if ascii(name) == found[1]]
-    return row.error(reason[: found.start()], names[0]) if names else row.error(reason)
+    return row.error(reason[: found.start()], names[0] if names else None)

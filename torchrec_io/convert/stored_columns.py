@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Generator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from .._order.selection import Selection
 from .._parsing.arrays import Arena, view_of
 from .._parsing.failures import RecordFailure
 from .._parsing.layout import BytesColumn, Column, DenseColumns, Numbers, RaggedColumn, Values
@@ -20,18 +19,6 @@ from .._parsing.valid_records import parse_columns
 from .._records.record_block import RecordBlock
 from .._schema.feature import Feature
 from .._schema.schema import Schema
-from ..errors import DecodeError, SchemaError
-from ..inspection.inference import Finding, InferredParts, infer_surveyed
-from ..inspection.record_sample import all_records
-from ..inspection.survey_files import survey_sample
-from ..inspection.surveyor import Survey, Surveyor
-from ..tools.record_files import RecordFiles
-
-# What to do about a record that does not fit a schema that was given.
-_REMEDY = (
-    "leave schema out to infer one that fits all records, use VarLenFeature for a feature that is "
-    'missing or has another number of values, or skip such records with on_error="skip"'
-)
 
 
 @dataclass(frozen=True)
@@ -85,6 +72,7 @@ class StoredParser:
 
     Args:
         schema: Features to read.
+        names: Names of the features to read. Default: all.
 
     Attributes:
         schema: Schema of the stored values, with a FixedLenFeature or VarLenFeature for every
@@ -94,8 +82,8 @@ class StoredParser:
         SchemaError: If a spec reads several stored features.
     """
 
-    def __init__(self, schema: Schema) -> None:
-        self.schema: Schema = _as_stored(schema)
+    def __init__(self, schema: Schema, names: Collection[str] | None = None) -> None:
+        self.schema: Schema = _as_stored(schema, names)
         self._parser = ExampleParser(self.schema)
 
     def parse(self, block: RecordBlock) -> tuple[StoredBlock, list[tuple[int, RecordFailure]]]:
@@ -125,127 +113,6 @@ class StoredParser:
         return {name: found[name] for name in self.schema}
 
 
-class StoredReader:
-    """A reader of the stored values of records: an image stays its bytes.
-
-    Args:
-        files: Files to read.
-        schema: Features to read.
-        survey: Facts about the features of all records, if they are known. If not, records are
-            surveyed while they are read.
-        remedy: Advice in the error of a record that does not fit the schema.
-
-    Attributes:
-        schema: Schema of the stored values, with a FixedLenFeature or VarLenFeature for every
-            feature.
-
-    Raises:
-        SchemaError: If a spec reads several stored features.
-    """
-
-    def __init__(
-        self,
-        files: RecordFiles,
-        schema: Schema,
-        *,
-        survey: Survey | None = None,
-        remedy: str = _REMEDY,
-    ) -> None:
-        self._files = files
-        self._survey = survey
-        self._surveyor = Surveyor(with_values=False)
-        self._remedy = remedy
-        self._parser = StoredParser(schema)
-        self.schema: Schema = self._parser.schema
-
-    @classmethod
-    def start(
-        cls, files: RecordFiles, schema: Schema | Mapping[str, Any] | None, jobs: int
-    ) -> StoredReader:
-        """Report the start of a conversion, and infer a schema from all records if there is none.
-
-        Args:
-            files: Files to read.
-            schema: Features to read, or None.
-            jobs: Number of threads that inspect the records.
-
-        Raises:
-            SchemaError: If there is no record to infer a schema from, a feature that has values
-                would be left out, or a spec reads several stored features.
-            DecodeError: If a record has no features, unless the report skips errors.
-            CorruptRecordError: If a record is damaged, unless the report skips errors.
-        """
-        if schema is not None:
-            files.report.watcher.started(files.size)
-            return cls(files, Schema.of(schema))
-        files.report.watcher.started(2 * files.size)
-        found = infer_schema(files, jobs)
-        _refuse_left_out(found.findings)
-        return cls(files, Schema(**found.parts), survey=found.survey)
-
-    def left_out(self) -> dict[str, int]:
-        """Return the number of records that have values of each feature that was not read.
-
-        It is complete once all blocks were read.
-        """
-        survey = self._survey or self._surveyor.result()
-        read = {"context": self.schema.context, "list": self.schema.sequence or {}}
-        counts: dict[str, int] = {}
-        for where, summaries in (("context", survey.context), ("list", survey.lists)):
-            for name, summary in sorted(summaries.items()):
-                if summary.kinds and name not in read[where]:
-                    counts[name] = max(counts.get(name, 0), summary.present)
-        return counts
-
-    def blocks(
-        self,
-        selection: Selection,
-        jobs: int,
-        *,
-        max_records: int | None = None,
-        max_bytes: int | None = None,
-    ) -> Generator[StoredBlock]:
-        """Yield the valid records of a selection in blocks, in order.
-
-        The report counts the bytes, but not the records.
-
-        Args:
-            selection: Records to read.
-            jobs: Number of threads that read.
-            max_records: Largest number of records in a block; by default 4,096.
-            max_bytes: Largest size of a block with more than one record, in bytes; by default
-                4 MiB.
-
-        Raises:
-            DecodeError: If a record does not fit the schema, unless the report skips errors.
-            CorruptRecordError: If a record is damaged, unless the report skips errors.
-        """
-        for block in self._files.blocks(
-            selection, jobs, count_records=False, max_records=max_records, max_bytes=max_bytes
-        ):
-            yield self._parse(block)
-
-    def skip(self, number: int, reason: str, feature: str | None) -> None:
-        """Count a record as skipped, or raise the reason."""
-        [place] = self._files.reader.locate([number])
-        self._files.report.skip(DecodeError(reason, **place.where, feature=feature))
-
-    def _parse(self, block: RecordBlock) -> StoredBlock:
-        """Parse a block, without the records that do not fit the schema."""
-        parsed, failures = self._parser.parse(block)
-        for number, failure in failures:
-            self.skip(number, self._reason(failure), failure.feature)
-        if self._survey is None:
-            self._surveyor.add(parsed.block)
-        return parsed
-
-    def _reason(self, failure: RecordFailure) -> str:
-        reason = failure.reason
-        if failure.offset is not None:
-            reason += f", at byte {failure.offset} of the record"
-        return f"{reason}; {self._remedy}"
-
-
 def _column(
     arena: Arena,
     values: Values,
@@ -263,34 +130,19 @@ def _column(
 # ---- schemas ----
 
 
-def infer_schema(files: RecordFiles, jobs: int) -> InferredParts:
-    """Infer a schema from all records.
+def _as_stored(schema: Schema, names: Collection[str] | None) -> Schema:
+    """Return a schema of the stored values of all features, or of some."""
 
-    Damaged records are skipped if the report does so, and counted later.
-    """
-    watcher = files.report.watcher
-    survey = survey_sample(
-        all_records(files.reader.indexes),
-        skip_errors=files.report.on_error == "skip",
-        jobs=jobs,
-        advanced=lambda size: watcher.advanced(size, 0),
-    )
-    return infer_surveyed(survey, survey.records)
+    def stored(specs: Mapping[str, Feature]) -> dict[str, Feature]:
+        return {
+            name: _stored(name, spec)
+            for name, spec in specs.items()
+            if names is None or name in names
+        }
 
-
-def _refuse_left_out(findings: Mapping[str, Finding]) -> None:
-    """Raise an error if a feature was left out, because the findings are not shown."""
-    for name, finding in findings.items():
-        if finding.spec is None and finding.kind != "none":
-            raise SchemaError(f"{finding.why}; use schema to give one without it", feature=name)
-
-
-def _as_stored(schema: Schema) -> Schema:
-    context = {name: _stored(name, spec) for name, spec in schema.context.items()}
     if schema.sequence is None:
-        return Schema(context)
-    sequence = {name: _stored(name, spec) for name, spec in schema.sequence.items()}
-    return Schema(context=context, sequence=sequence)
+        return Schema(stored(schema.context))
+    return Schema(context=stored(schema.context), sequence=stored(schema.sequence))
 
 
 def _stored(name: str, spec: Feature) -> Feature:

@@ -10,9 +10,9 @@ import json
 import os
 import re
 import tarfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -22,15 +22,17 @@ from .._schema.schema import Schema
 from .._schema.specs import FixedLenFeature, VarLenFeature
 from .._storage.local import StrPath
 from .._storage.location import Location
-from .._storage.remote.options import StorageOptions
 from .._writing.output_group import OutputGroup
 from .._writing.shards import find_shards, refuse_shards
 from ..checks import check_integer
 from ..tools.outputs import check_file_name, refuse_inputs
-from ..tools.record_files import RecordFiles
-from ..tools.report import JobReport, OnError, Result, Watcher
+from ..tools.report import Result
+from .export import Export
 from .file_names import checked_path, suffix_of
-from .stored_columns import StoredBlock, StoredReader
+from .options import ExportOptions
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 _SHARD_SUFFIX = re.compile(r"-\d{6}\.tar")
 # WebDataset's tar_file_iterator skips files with such names, and group_by_keys uses them itself.
@@ -49,11 +51,7 @@ def to_webdataset(
     extensions: Mapping[str, str] | None = None,
     max_bytes: int | None = None,
     force: bool = False,
-    on_error: OnError = "raise",
-    allow_missing: bool = False,
-    jobs: int = 1,
-    watcher: Watcher | None = None,
-    storage_options: StorageOptions = None,
+    **options: Unpack[ExportOptions],
 ) -> Result:
     """Write records as samples of ``name-000000.tar``, ``name-000001.tar`` and so on.
 
@@ -87,14 +85,8 @@ def to_webdataset(
         max_bytes: Largest size of a tar file in bytes, unless a single sample is larger. By default
             there is one tar file.
         force: Whether outputs that exist are replaced. By default they are refused.
-        on_error: ``"raise"``, or ``"skip"`` to skip and count records that are damaged, do not fit
-            the schema or have no valid key.
-        allow_missing: Read the files that exist, even if their names ``name-00001-of-00003`` say
-            that a directory or pattern lacks some.
-        jobs: Number of threads that read. The output does not depend on it.
-        watcher: Receiver of progress messages.
-        storage_options: Options of remote objects, of inputs and outputs, as for
-            :class:`TFRecordDataset`.
+        options: Keyword options of all conversions from TFRecord, see :class:`ExportOptions`:
+            ``on_error``, ``allow_missing``, ``jobs``, ``watcher`` and ``storage_options``.
 
     Returns:
         Paths, numbers of records and other facts of the outputs.
@@ -111,44 +103,62 @@ def to_webdataset(
         ValueError: If an argument is invalid, two features have the same extension, or an output is
             an input.
     """
-    start = check_file_name(name, storage_options)
+    start = check_file_name(name, options.get("storage_options"))
     if max_bytes is not None:
         max_bytes = check_integer("max_bytes", max_bytes, 1)
     if not force:
         refuse_shards(start, _SHARD_SUFFIX)
-    report = JobReport(on_error, watcher)
-    files = RecordFiles(paths, report, allow_missing=allow_missing, storage_options=storage_options)
-    reader = StoredReader.start(files, schema, jobs)
-    members = _members(reader.schema, extensions or {}, key)
-    blocks = reader.blocks(files.all, jobs)
+    export = Export(paths, options)
+    export.choose(schema)
+    members = _members(export.schema, extensions or {})
+    _check_key(export.schema, key)
+    blocks = export.blocks()
     with (
         OutputGroup(force=force) as group,
         closing(_TarFiles(group, start, max_bytes)) as tars,
         closing(blocks),
     ):
         for rows in blocks:
-            count = 0
-            for position in range(len(rows.block)):
+            before = sum(tars.counts)
+            for position, number in enumerate(rows.block.numbers.tolist()):
+                values = {each: column.row(position) for each, column in rows.columns.items()}
+                sample = [file for each in members for file in each.files(values[each.feature])]
                 try:
-                    tars.add(_key_of(rows, position, key), _sample(members, rows, position))
-                    count += 1
+                    tars.add(f"{number:09d}" if key is None else _key_of(values[key]), sample)
                 except ValueError as error:
-                    reader.skip(int(rows.block.numbers[position]), str(error), key)
-            report.add(count, 0)
+                    export.skip(number, str(error), key)
+            export.report.add(sum(tars.counts) - before, 0)
         tars.close()
         others = find_shards(start, _SHARD_SUFFIX, tars.files)
-        refuse_inputs(files.locations, [*tars.files, *others])
+        refuse_inputs(export.files.locations, [*tars.files, *others])
         if force:
             group.remove(others)
         else:
             refuse_shards(start, _SHARD_SUFFIX)  # they may have appeared meanwhile
-    return report.result(tars.files, tars.counts, left_out=reader.left_out())
+    return export.result(tars.files, tars.counts)
 
 
-def _key_of(rows: StoredBlock, position: int, key: str | None) -> str:
+def _check_key(schema: Schema, key: str | None) -> None:
     if key is None:
-        return f"{rows.block.numbers[position]:09d}"
-    value = rows.columns[key].row(position)
+        return
+    _check_known(schema, [key])
+    spec = schema[key]
+    is_one = isinstance(spec, FixedLenFeature) and spec.count == 1
+    if not is_one or not (spec.dtype == "string" or is_integer_dtype(spec.dtype)):
+        raise ValueError(
+            f"the key feature {key!r} must have one integer or one bytes value in every record"
+        )
+
+
+def _check_known(schema: Schema, names: Iterable[str]) -> None:
+    for name in names:
+        if name not in schema:
+            raise ValueError(
+                f"the schema has no feature {name!r}; its features are {', '.join(schema)}"
+            )
+
+
+def _key_of(value: Any) -> str:
     if isinstance(value, np.ndarray):
         return str(int(value))
     folder, base = os.path.split(checked_path(value[0]))
@@ -163,43 +173,43 @@ class _Member(NamedTuple):
     """The files of a sample that store one feature.
 
     Attributes:
+        feature: Name of the feature.
         extension: Extension of the files.
         has_suffix: Whether the extension is complete. Otherwise the suffix of the content is added.
         is_single: Whether each record has one value.
         encode: Function that encodes the numbers of a record, or None for bytes.
     """
 
+    feature: str
     extension: str
     has_suffix: bool
     is_single: bool
     encode: Callable[[Any], bytes] | None
 
+    def files(self, value: Any) -> Iterator[tuple[str, bytes]]:
+        """Yield the extension and content of each file that stores the value of a record."""
+        if self.encode is not None:
+            yield self.extension, self.encode(value)
+            return
+        for number, data in [("", value[0])] if self.is_single else _numbered(value):
+            if self.has_suffix:
+                yield f"{number}.{self.extension}".lstrip("."), data
+            else:
+                yield f"{self.extension}{number}.{suffix_of(data)}", data
 
-def _members(schema: Schema, extensions: Mapping[str, str], key: str | None) -> dict[str, _Member]:
-    for name in [*extensions, *([] if key is None else [key])]:
-        if name not in schema:
-            raise ValueError(
-                f"the schema has no feature {name!r}; its features are {', '.join(schema)}"
-            )
-    if key is not None and not _is_key(schema[key]):
-        raise ValueError(
-            f"the key feature {key!r} must have one integer or one bytes value in every record"
-        )
-    members = {name: _member(schema, name, extensions.get(name)) for name in schema}
+
+def _members(schema: Schema, extensions: Mapping[str, str]) -> list[_Member]:
+    _check_known(schema, extensions)
+    members = [_member(schema, name, extensions.get(name)) for name in schema]
     owners: dict[str, str] = {}
-    for name, member in members.items():
-        other = owners.setdefault(member.extension, name)
-        if other != name:
+    for member in members:
+        other = owners.setdefault(member.extension, member.feature)
+        if other != member.feature:
             raise ValueError(
-                f"the features {other!r} and {name!r} have the same extension {member.extension!r};"
-                " use extensions to give one of them another"
+                f"the features {other!r} and {member.feature!r} have the same extension "
+                f"{member.extension!r}; use extensions to give one of them another"
             )
     return members
-
-
-def _is_key(spec: Any) -> bool:
-    is_one = isinstance(spec, FixedLenFeature) and spec.count == 1
-    return is_one and (spec.dtype == "string" or is_integer_dtype(spec.dtype))
 
 
 def _member(schema: Schema, name: str, extension: str | None) -> _Member:
@@ -213,55 +223,23 @@ def _member(schema: Schema, name: str, extension: str | None) -> _Member:
         )
     if extension is not None and _RESERVED_NAME.fullmatch(extension):
         raise ValueError(f"the extension {extension!r} is reserved by WebDataset; use another one")
-    stem = extension or _as_extension(name)
+    full = extension or re.sub(r"[^a-z0-9_-]+", ".", name.lower()).strip(".") or "feature"
     if spec.dtype == "string":
-        return _Member(stem, extension is not None, is_single, None)
-    suffix = stem.rpartition(".")[2]
+        return _Member(name, full, extension is not None, is_single, None)
+    suffixes = ["npy", "json"]  # the first one is the default
+    if name in (schema.sequence or {}):
+        suffixes = ["json"]
+    elif is_single:
+        suffixes = ["cls", *suffixes, "txt"] if is_integer_dtype(spec.dtype) else [*suffixes, "txt"]
     if extension is None:
-        suffix = "npy"
-        if name in (schema.sequence or {}):
-            suffix = "json"
-        elif is_single and is_integer_dtype(spec.dtype):
-            suffix = "cls"
-        stem = f"{stem}.{suffix}"
-    if (
-        suffix not in _ENCODERS
-        or (suffix in ("cls", "txt") and not is_single)
-        or (suffix == "cls" and not is_integer_dtype(spec.dtype))
-    ):
+        full = f"{full}.{suffixes[0]}"
+    suffix = full.rpartition(".")[2]
+    if suffix not in suffixes:
         raise ValueError(
-            f"the extension of the feature {name!r} must end with 'npy' or 'json', or for a single "
-            f"number with 'txt', or for a single integer with 'cls', got {extension!r}"
+            f"the extension of the feature {name!r} must end with "
+            f"{' or '.join(map(repr, suffixes))}, got {extension!r}"
         )
-    if suffix == "npy" and name in (schema.sequence or {}):
-        raise ValueError(
-            f"the extension of the feature list {name!r} must end with 'json', got {extension!r}"
-        )
-    return _Member(stem, True, is_single, _ENCODERS[suffix])
-
-
-def _as_extension(name: str) -> str:
-    return re.sub(r"[^a-z0-9_-]+", ".", name.lower()).strip(".") or "feature"
-
-
-def _sample(
-    members: Mapping[str, _Member], rows: StoredBlock, position: int
-) -> Iterator[tuple[str, bytes]]:
-    """Yield the extension and content of each file of a sample."""
-    for name, member in members.items():
-        value = rows.columns[name].row(position)
-        if member.encode is not None:
-            yield member.extension, member.encode(value)
-        else:
-            numbered = [("", value[0])] if member.is_single else _numbered(value)
-            for number, data in numbered:
-                yield _with_suffix(member, number, data), data
-
-
-def _with_suffix(member: _Member, number: str, data: bytes) -> str:
-    if member.has_suffix:
-        return f"{number.lstrip('.')}{'.' if number else ''}{member.extension}"
-    return f"{member.extension}{number}.{suffix_of(data)}"
+    return _Member(name, full, True, is_single, _ENCODERS[suffix])
 
 
 def _numbered(value: list[Any]) -> Iterator[tuple[str, bytes]]:
@@ -321,7 +299,7 @@ class _TarFiles:
         """Finish the last tar file."""
         self._stack.close()
 
-    def add(self, key: str, sample: Iterable[tuple[str, bytes]]) -> None:
+    def add(self, key: str, sample: Sequence[tuple[str, bytes]]) -> None:
         """Write a sample.
 
         Args:

@@ -36,6 +36,14 @@ def image_size(data: bytes) -> tuple[int, int] | None:
 
 
 @functools.cache
+def no_controls() -> _core.CharacterSet:
+    """Return all characters except control characters."""
+    is_text = np.ones(_core.CHARACTER_SET_BYTES * 8, bool)
+    is_text[:0x20] = is_text[0x7F:0xA0] = False
+    return _core.CharacterSet(np.packbits(is_text, bitorder="little"))
+
+
+@functools.cache
 def printable() -> _core.CharacterSet:
     """Return the characters that ``str.isprintable`` accepts."""
     is_printable = np.zeros(_core.CHARACTER_SET_BYTES * 8, bool)

@@ -59,6 +59,7 @@ def survey_sample(
     skip_errors: bool,
     jobs: int | None = None,
     advanced: Callable[[int], None] = lambda _: None,
+    all_text: bool = False,
 ) -> Survey:
     """Survey the features of Examples and SequenceExamples.
 
@@ -68,6 +69,7 @@ def survey_sample(
         jobs: Number of threads. Default: the number of CPUs, at most 8.
         advanced: Function that receives the number of bytes of records since the last call, in the
             caller's thread.
+        all_text: Whether bytes are text that cannot be printed; see :class:`Surveyor`.
 
     Raises:
         DecodeError: If a record is neither an Example nor a SequenceExample, or if it is only an
@@ -77,7 +79,7 @@ def survey_sample(
     """
 
     def visit(piece: Piece) -> PieceSurvey:
-        return survey_piece(piece, skip_errors, lambda: pool.is_stopped)
+        return survey_piece(piece, skip_errors, lambda: pool.is_stopped, all_text=all_text)
 
     with OrderedPool(visit, jobs or most_storage_threads()) as pool:
         pieces = pool.map(sample.pieces)
@@ -142,6 +144,8 @@ def survey_piece(
     piece: Piece,
     skip_errors: bool,
     is_stopped: Callable[[], bool] = lambda: False,
+    *,
+    all_text: bool = False,
 ) -> PieceSurvey:
     """Survey the records of a piece.
 
@@ -149,13 +153,14 @@ def survey_piece(
         piece: Function that yields the records to inspect.
         skip_errors: Whether to skip records that are damaged or are not Examples.
         is_stopped: Function that is called before each block; True ends the survey.
+        all_text: Whether bytes are text that cannot be printed; see :class:`Surveyor`.
 
     Raises:
         DecodeError: If a record is neither an Example nor a SequenceExample, unless it is skipped.
         SchemaError: If there are too many features.
         CorruptRecordError, TruncatedFileError: If a record is damaged, unless it is skipped.
     """
-    surveyor = Surveyor()
+    surveyor = Surveyor(all_text=all_text)
     first_example: DecodeError | None = None
     stored_bytes = skipped = 0
     for block in piece() if skip_errors else raise_at_gaps(piece()):

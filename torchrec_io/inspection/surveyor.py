@@ -15,7 +15,7 @@ from .._parsing.stored_names import name_of, no_characters
 from .._records.record_block import RecordBlock, RecordList
 from .._schema.image_spec import ImageFeature
 from ..errors import SchemaError
-from .byte_formats import image_size, printable
+from .byte_formats import image_size, no_controls, printable
 from .features import Kind
 
 _N = TypeVar("_N", int, float)
@@ -148,11 +148,23 @@ class Surveyor:
             are read.
         with_values: Whether values are read. If not, only the presence and the kinds of features
             are found, and damage inside of their values is not.
+        with_images: Whether the headers of images are read, to find damaged ones.
+        all_text: Whether bytes are text if they are UTF-8 without control characters. By default
+            all characters must be printable.
     """
 
-    def __init__(self, *, with_lists: bool = True, with_values: bool = True) -> None:
+    def __init__(
+        self,
+        *,
+        with_lists: bool = True,
+        with_values: bool = True,
+        with_images: bool = True,
+        all_text: bool = False,
+    ) -> None:
+        self._with_images = with_images
+        characters = no_controls() if all_text else printable()
         self._core = _core.Survey(
-            printable() if with_values else no_characters(), with_lists, with_values
+            characters if with_values else no_characters(), with_lists, with_values
         )
 
     @property
@@ -172,7 +184,7 @@ class Surveyor:
         batch = self._core.add(block.native())
         if batch.is_full:
             raise _too_many()
-        for image in batch.images:
+        for image in batch.images if self._with_images else ():
             data = block.view(image.record)[image.offset : image.offset + image.size]
             if not _is_valid_image(bytes(data)):
                 self._core.mark_invalid(image)

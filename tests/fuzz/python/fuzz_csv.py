@@ -33,7 +33,7 @@ def check(data: bytes) -> None:
     )
     if found is None or rows is None or found.errors:
         return
-    filled = [row for row in rows[1:] if row]
+    filled = rows[1:]
     assert all(len(row) == len(header) for row in filled), "rows of other widths were accepted"
     assert len(found.records) == len(filled), "another number of records"
     for number, row in enumerate(filled):
@@ -42,10 +42,11 @@ def check(data: bytes) -> None:
 
 
 def _read(file: bytes, dialect: str) -> list[list[str]] | None:
-    """Return the rows of a file, or None if the csv module refuses it."""
+    """Return the rows of a file that are not empty, or None if the csv module refuses it."""
     try:
         text = file.removeprefix(b"\xef\xbb\xbf").decode()
-        return list(csv.reader(io.StringIO(text, newline="\n"), dialect, strict=True))
+        rows = csv.reader(io.StringIO(text, newline="\n"), dialect, strict=True)
+        return [row for row in rows if row]
     except (csv.Error, UnicodeDecodeError):
         return None
 

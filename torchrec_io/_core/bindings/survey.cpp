@@ -77,7 +77,7 @@ void bind_mark_invalid(Survey& self, const ImageValue& image) {
   if (!self.mark_invalid(image)) throw nb::index_error("the image is of another survey");
 }
 
-void bind_results(nb::module_& m) {
+void bind_survey_results(nb::module_& m) {
   nb::class_<FeatureFacts>(m, "FeatureFacts", "Facts about a feature of some records.")
       .def_ro("records", &FeatureFacts::records,
               "Number of records that have the feature, also without a list of values.")
@@ -122,7 +122,7 @@ void bind_results(nb::module_& m) {
 }  // namespace
 
 void bind_survey(nb::module_& m) {
-  bind_results(m);
+  bind_survey_results(m);
   m.attr("CHARACTER_SET_BYTES") = CharacterSet::kBytes;
   m.attr("MOST_SURVEY_FEATURES") = kMaxSurveyFeatures;
   m.attr("MOST_SURVEY_NAME_BYTES") = kMaxSurveyNameBytes;

@@ -1,0 +1,178 @@
+"""The steps that all conversions from TFRecord share: records, their schema and stored values."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from typing import Any
+
+from .._order.selection import Selection
+from .._parsing.failures import RecordFailure
+from .._records.record_block import RecordBlock
+from .._schema.schema import Schema
+from .._storage.local import StrPath
+from .._storage.location import Location
+from ..errors import DecodeError, SchemaError
+from ..inspection.inference import InferredParts, infer_surveyed
+from ..inspection.record_sample import all_records
+from ..inspection.survey_files import survey_sample
+from ..inspection.surveyor import Survey, Surveyor
+from ..tools.record_files import RecordFiles
+from ..tools.report import JobReport, Result
+from .options import ColumnOptions, ExportOptions, check_options
+from .stored_columns import StoredBlock, StoredParser
+
+# What to do about a record that does not fit a schema that was given.
+_REMEDY = (
+    "leave schema out to infer one that fits all records, use VarLenFeature for a feature that is "
+    'missing or has another number of values, or skip such records with on_error="skip"'
+)
+
+
+class Export:
+    """A conversion from TFRecord, which reads the stored values: an image stays its bytes.
+
+    Args:
+        paths: Files, glob patterns, directories or URLs.
+        options: Keyword options of the conversion.
+
+    Attributes:
+        report: Counts of the conversion.
+        files: Files to read.
+        survey: Facts about the features of all records, once a schema is inferred from them.
+        schema: Schema of the stored values, with a FixedLenFeature or VarLenFeature for every
+            feature, once it is chosen.
+
+    Raises:
+        TypeError: If there is an unknown option.
+    """
+
+    def __init__(self, paths: StrPath | Iterable[StrPath], options: ExportOptions) -> None:
+        check_options(options, ExportOptions)
+        self.report = JobReport(options.get("on_error", "raise"), options.get("watcher"))
+        self.files = RecordFiles(
+            paths,
+            self.report,
+            allow_missing=options.get("allow_missing", False),
+            storage_options=options.get("storage_options"),
+        )
+        self.survey: Survey | None = None
+        self._jobs = options.get("jobs", 1)
+        self._surveyor = Surveyor(with_values=False)
+
+    def choose(
+        self, schema: Schema | Mapping[str, Any] | None, columns: ColumnOptions | None = None
+    ) -> None:
+        """Choose the features to read, by default those of a schema that fits all records.
+
+        Args:
+            schema: Features to read, or None.
+            columns: Names of features to include and exclude.
+
+        Raises:
+            SchemaError: If there is no record to infer a schema from, a feature that has values
+                would be left out, or a spec reads several stored features.
+            DecodeError: If a record has no features, unless the report skips errors.
+            CorruptRecordError: If a record is damaged, unless the report skips errors.
+            ValueError: If there is no feature of a given name.
+        """
+        columns = columns or ColumnOptions()
+        if schema is not None:
+            self.report.watcher.started(self.files.size)
+            schema = Schema.of(schema)
+            self.use(StoredParser(schema, columns.chosen(schema)))
+            return
+        found = self.infer()
+        names = columns.chosen(found.findings)
+        for name in names:
+            finding = found.findings[name]
+            if finding.spec is None and finding.kind != "none":
+                raise SchemaError(f"{finding.why}; use schema to give one without it", feature=name)
+        self.use(StoredParser(Schema(**found.parts), names))
+
+    def infer(self) -> InferredParts:
+        """Infer a schema from all records.
+
+        Damaged records are skipped if the report does so, and counted later.
+        """
+        watcher = self.report.watcher
+        watcher.started(2 * self.files.size)
+        self.survey = survey_sample(
+            all_records(self.files.reader.indexes),
+            skip_errors=self.report.on_error == "skip",
+            jobs=self._jobs,
+            advanced=lambda size: watcher.advanced(size, 0),
+            all_text=True,
+        )
+        return infer_surveyed(self.survey, self.survey.records)
+
+    def use(self, parser: StoredParser, remedy: str = _REMEDY) -> None:
+        """Read records with a parser.
+
+        Args:
+            parser: The parser.
+            remedy: Advice in the error of a record that does not fit its schema.
+        """
+        self.schema = parser.schema
+        self._parser = parser
+        self._remedy = remedy
+
+    def blocks(
+        self,
+        selection: Selection | None = None,
+        *,
+        max_records: int | None = None,
+        max_bytes: int | None = None,
+    ) -> Generator[StoredBlock]:
+        """Yield the valid records of a selection in blocks, in order.
+
+        The report counts the bytes, but not the records.
+
+        Args:
+            selection: Records to read; by default all.
+            max_records: Largest number of records in a block; by default 4,096.
+            max_bytes: Largest size of a block with more than one record, in bytes; by default
+                4 MiB.
+
+        Raises:
+            DecodeError: If a record does not fit the schema, unless the report skips errors.
+            CorruptRecordError: If a record is damaged, unless the report skips errors.
+        """
+        for block in self.files.blocks(
+            self.files.all if selection is None else selection,
+            self._jobs,
+            count_records=False,
+            max_records=max_records,
+            max_bytes=max_bytes,
+        ):
+            yield self._parse(block)
+
+    def skip(self, number: int, reason: str, feature: str | None) -> None:
+        """Count a record as skipped, or raise the reason."""
+        [place] = self.files.reader.locate([number])
+        self.report.skip(DecodeError(reason, **place.where, feature=feature))
+
+    def result(self, outputs: Sequence[Location], counts: Sequence[int]) -> Result:
+        """Return the result, with the features that were not read, once all blocks were read."""
+        survey = self.survey or self._surveyor.result()
+        read = {"context": self.schema.context, "list": self.schema.sequence or {}}
+        left_out: dict[str, int] = {}
+        for where, summaries in (("context", survey.context), ("list", survey.lists)):
+            for name, summary in sorted(summaries.items()):
+                if summary.kinds and name not in read[where]:
+                    left_out[name] = max(left_out.get(name, 0), summary.present)
+        return self.report.result(outputs, counts, left_out=left_out)
+
+    def _parse(self, block: RecordBlock) -> StoredBlock:
+        """Parse a block, without the records that do not fit the schema."""
+        parsed, failures = self._parser.parse(block)
+        for number, failure in failures:
+            self.skip(number, self._reason(failure), failure.feature)
+        if self.survey is None:
+            self._surveyor.add(parsed.block)
+        return parsed
+
+    def _reason(self, failure: RecordFailure) -> str:
+        reason = failure.reason
+        if failure.offset is not None:
+            reason += f", at byte {failure.offset} of the record"
+        return f"{reason}; {self._remedy}"
