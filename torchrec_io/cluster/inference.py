@@ -13,7 +13,8 @@ from .._storage.remote.options import StorageOptions
 from ..checks import check_choice
 from ..inspection.inference import infer_surveyed
 from ..inspection.record_sample import choose_records
-from ..inspection.survey_files import PieceSurvey, merge_surveys, survey_piece
+from ..inspection.survey_files import merge_surveys, survey_piece
+from ..inspection.surveyor import Survey
 from ..tools.report import OnError, Watcher
 from . import tasks
 from .extra import import_ray
@@ -62,15 +63,15 @@ def infer(
     work = functools.partial(_survey, skip_errors=skip_errors)
     with closing(tasks.run_tasks(work, files, sizes)) as results:
 
-        def watched() -> Iterator[PieceSurvey]:
+        def watched() -> Iterator[Survey]:
             for found, size in results:
-                watcher.advanced(size, sum(piece.survey.records for piece in found))
+                watcher.advanced(size, sum(piece.records for piece in found))
                 yield from found
 
         survey = merge_surveys(watched(), skip_errors=skip_errors)
-    parts, findings, inspected, _ = infer_surveyed(survey, survey.records)
+    parts, findings, inspected = infer_surveyed(survey._replace(total=survey.records))
     return Schema(**parts).with_findings(findings, inspected)
 
 
-def _survey(file: Location, *, skip_errors: bool) -> list[PieceSurvey]:
+def _survey(file: Location, *, skip_errors: bool) -> list[Survey]:
     return [survey_piece(piece, skip_errors) for piece in choose_records([file], None).pieces]

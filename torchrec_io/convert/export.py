@@ -103,7 +103,7 @@ class Export:
             advanced=lambda size: watcher.advanced(size, 0),
             all_text=True,
         )
-        return infer_surveyed(self.survey, self.survey.records)
+        return infer_surveyed(self.survey)
 
     def use(self, parser: StoredParser, remedy: str = _REMEDY) -> None:
         """Read records with a parser.

@@ -95,26 +95,20 @@ class InferredParts(NamedTuple):
         parts: Specs by name of each part.
         findings: Findings about all features.
         inspected: Number of records inspected.
-        survey: Facts about the features.
     """
 
     parts: dict[str, dict[str, Feature]]
     findings: dict[str, Finding]
     inspected: Inspected
-    survey: Survey
 
 
-def infer_surveyed(survey: Survey, total: int | None) -> InferredParts:
-    """Return the parts of a schema that fits some records.
-
-    Args:
-        survey: Facts about the records.
-        total: Number of all records of the files; None if it is unknown.
+def infer_surveyed(survey: Survey) -> InferredParts:
+    """Return the parts of a schema that fits the records of a survey.
 
     Raises:
         SchemaError: If no feature can be read.
     """
-    inspected = Inspected(survey.records, total)
+    inspected = Inspected(survey.records, survey.total)
     findings = make_findings(survey, inspected)
     specs: dict[str, dict[str, Feature]] = {"context": {}, "list": {}}
     for name, finding in findings.items():
@@ -125,7 +119,7 @@ def infer_surveyed(survey: Survey, total: int | None) -> InferredParts:
     parts = {"features": specs["context"]}
     if survey.lists:
         parts = {"context": specs["context"], "sequence": specs["list"]}
-    return InferredParts(parts, findings, inspected, survey)
+    return InferredParts(parts, findings, inspected)
 
 
 def _why_nothing(records: int, findings: Mapping[str, Finding]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from .._records.scanned_block import ScannedBlock, raise_at_gaps
 from .._storage.local import StrPath
@@ -78,7 +78,7 @@ def survey_sample(
         CorruptRecordError, TruncatedFileError: If a record is damaged, unless it is skipped.
     """
 
-    def visit(piece: Piece) -> PieceSurvey:
+    def visit(piece: Piece) -> Survey:
         return survey_piece(piece, skip_errors, lambda: pool.is_stopped, all_text=all_text)
 
     with OrderedPool(visit, jobs or most_storage_threads()) as pool:
@@ -88,7 +88,7 @@ def survey_sample(
 
 
 def merge_surveys(
-    surveys: Iterable[PieceSurvey],
+    surveys: Iterable[Survey],
     *,
     skip_errors: bool,
     advanced: Callable[[int], None] = lambda _: None,
@@ -106,38 +106,17 @@ def merge_surveys(
         SchemaError: If there are too many features.
     """
     whole = Survey(0, {}, {})
-    first_example: DecodeError | None = None
-    skipped = 0
     for found in surveys:
-        whole = whole.merged(found.survey)
-        skipped += found.skipped
-        first_example = first_example or found.first_example
+        whole = whole.merged(found)
         advanced(found.stored_bytes)
-    if skipped:
+    if whole.skipped:
         logger.warning(
             "skipped %s, damaged or neither Examples nor SequenceExamples",
-            counted(skipped, "record"),
+            counted(whole.skipped, "record"),
         )
-    if whole.lists and first_example is not None and not skip_errors:
-        raise first_example
+    if whole.lists and whole.first_example is not None and not skip_errors:
+        raise whole.first_example
     return whole
-
-
-class PieceSurvey(NamedTuple):
-    """The survey of a piece.
-
-    Attributes:
-        survey: Facts about its records.
-        first_example: Error of the first record that is only an Example, for use if others are
-            SequenceExamples.
-        stored_bytes: Size of the records with their frames.
-        skipped: Number of records that were skipped.
-    """
-
-    survey: Survey
-    first_example: DecodeError | None
-    stored_bytes: int
-    skipped: int
 
 
 def survey_piece(
@@ -146,7 +125,7 @@ def survey_piece(
     is_stopped: Callable[[], bool] = lambda: False,
     *,
     all_text: bool = False,
-) -> PieceSurvey:
+) -> Survey:
     """Survey the records of a piece.
 
     Args:
@@ -175,7 +154,9 @@ def survey_piece(
             reason = "the record is not a tf.train.SequenceExample, but other records are"
             first_example = _error(block, batch.first_example, reason)
         stored_bytes += block.stored_bytes
-    return PieceSurvey(surveyor.result(), first_example, stored_bytes, skipped)
+    return surveyor.result()._replace(
+        skipped=skipped, stored_bytes=stored_bytes, first_example=first_example
+    )
 
 
 def _error(block: ScannedBlock, position: int, reason: str) -> DecodeError:

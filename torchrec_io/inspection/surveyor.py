@@ -14,7 +14,7 @@ from .. import _core
 from .._parsing.stored_names import name_of, no_characters
 from .._records.record_block import RecordBlock, RecordList
 from .._schema.image_spec import ImageFeature
-from ..errors import SchemaError
+from ..errors import DecodeError, SchemaError
 from .byte_formats import image_size, no_controls, printable
 from .features import Kind
 
@@ -105,12 +105,19 @@ class Survey(NamedTuple):
         context: Facts about context features, by name, or about the features of Examples.
         lists: Facts about feature lists, by name.
         total: Number of all records of the files; None if it is unknown.
+        skipped: Number of records that were skipped, because they are damaged or are not Examples.
+        stored_bytes: Size of all of these records with their frames.
+        first_example: Error about the first record that is only an Example, for use if others are
+            SequenceExamples; None if there is none.
     """
 
     records: int
     context: dict[str, FeatureSummary]
     lists: dict[str, FeatureSummary]
     total: int | None = None
+    skipped: int = 0
+    stored_bytes: int = 0
+    first_example: DecodeError | None = None
 
     def merged(self, later: Survey) -> Survey:
         """Return the facts about these and later records.
@@ -122,6 +129,9 @@ class Survey(NamedTuple):
             self.records + later.records,
             _merged(self.context, later.context),
             _merged(self.lists, later.lists),
+            skipped=self.skipped + later.skipped,
+            stored_bytes=self.stored_bytes + later.stored_bytes,
+            first_example=self.first_example or later.first_example,
         )
 
 
