@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import struct
 from collections.abc import Mapping
 from typing import Any
@@ -90,18 +91,29 @@ def test_any_bytes_are_read_as_protobuf_reads_them(
     for at, byte in changes:
         if at < len(record):
             record[at] = byte
-    ours, theirs = plain(inspect_example(bytes(record))), as_protobuf_reads(bytes(record))
-    if theirs is None:
-        # Keys that are not UTF-8 are the one thing that is read here and not there.
-        assert ours is None or _is_example_with_bytes_as_keys(bytes(record))
-    else:
-        assert repr((ours and {k: tuple(v) for k, v in ours.items()}) or {}) == repr(
-            {name: theirs[name] for name in ours or {}}
-        )
-        assert ours is not None
-        assert set(ours) == set(theirs)
+    ours = plain(inspect_example(bytes(record)))
+    assert repr(ours) == repr(as_entries_are_read(bytes(record)))  # NaN is not equal to itself
 
 
+def as_entries_are_read(record: bytes) -> dict[str, tuple[str, list[Any]]] | None:
+    """The features of an Example whose entries are messages, not those of a map.
+
+    Protobuf's own implementations part where the entry of a map has unknown fields.
+    """
+    try:
+        message = _message_with_bytes_as_keys().FromString(record)
+    except DecodeError:
+        return None
+    read = {}
+    for entry in message.features.feature:
+        kind = entry.value.WhichOneof("kind")
+        items = [] if kind is None else list(getattr(entry.value, kind).value)
+        name = entry.key.decode("utf-8", "surrogateescape")
+        read[name] = ("none" if kind is None else kind.removesuffix("_list"), items)
+    return read
+
+
+@functools.cache
 def _message_with_bytes_as_keys() -> Any:
     """The message Example with an entry type whose key is bytes, of any content."""
     file = descriptor_pb2.FileDescriptorProto(name="any_keys.proto", package="any_keys")
@@ -125,14 +137,6 @@ def _message_with_bytes_as_keys() -> Any:
         pool.AddSerializedFile(known.DESCRIPTOR.file.serialized_pb)
     pool.AddSerializedFile(file.SerializeToString())
     return message_factory.GetMessageClass(pool.FindMessageTypeByName("any_keys.Example"))
-
-
-def _is_example_with_bytes_as_keys(record: bytes) -> bool:
-    try:
-        _message_with_bytes_as_keys().FromString(record)
-    except DecodeError:
-        return False
-    return True
 
 
 # ---- every legal way to write the same thing ----
