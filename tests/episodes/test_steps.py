@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import logging
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -108,14 +107,6 @@ class TestOrder:
         if shuffle is False:
             assert step_ids(whole) == expected
 
-    def test_epochs_have_different_orders(self, paths: list[str]) -> None:
-        dataset = steps_of(paths, shuffle=True, epochs=2)
-        ids = step_ids(dataset)
-        assert sorted(ids[:STEPS]) == sorted(ids[STEPS:]) == all_steps()
-        assert ids[:STEPS] != ids[STEPS:]
-        dataset.set_epoch(1)
-        assert step_ids(dataset)[:STEPS] == ids[STEPS:]
-
     def test_blocks_are_one_read(self, paths: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
         dataset = steps_of(paths, shuffle=tio.Shuffle(block=6, window=6), num_threads=1)
         read: list[int] = []
@@ -151,11 +142,6 @@ class TestOrder:
 
 
 class TestParts:
-    def test_slices_select_records(self, paths: list[str]) -> None:
-        assert step_ids(steps_of(paths, split="[2:5]")) == [
-            each for each in all_steps() if 2 <= each // STRIDE < 5
-        ]
-
     @given(Files, st.sampled_from([None, 2]), st.integers(0, 9))
     def test_splits_divide_records(
         self,
@@ -209,14 +195,6 @@ class TestParts:
         assert next(iter(fewer)).keys() == {"steps/id"}
         assert step_ids(fewer) == windows_of(FILES, 3)
         assert len(steps_of(paths)) == 5  # unchanged
-
-    def test_mixture(self, paths: list[str], tmp_path: Path) -> None:
-        other = write_episodes(tmp_path, [[2, 9]])
-        first, second = steps_of(paths, 2), steps_of(other, 2)
-        mixed = tio.mix([first, second], weights=[2, 1], stop="all_exhausted", batch_size=3)
-        expected = windows_of(FILES, 2) + windows_of([[2, 9]], 2)
-        assert sorted(step_ids(mixed)) == sorted(expected)
-        assert mixed.num_records == len(expected)
 
     def test_mixture_of_steps_and_records(self, paths: list[str]) -> None:
         records = tio.TFRecordDataset(paths, SCHEMA, batch_size=4)

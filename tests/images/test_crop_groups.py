@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from PIL import Image
-from torch.utils.data import DataLoader
 
 import torchrec_io as tio
 from tests.support.images import Pixels, encoded, noise, oriented
-from tests.support.tfrecord import write_tfrecord
 from torchrec_io._images.random_crop import generator_of
 from torchrec_io._parsing.record_random import RecordRandom
 from torchrec_io.errors import DecodeError
@@ -166,25 +163,6 @@ def test_groups_are_different_and_named() -> None:
     assert torch.equal(same["left"], same["right"])
     alone = tio.ImageFeature(augment=tio.RandomResizedCrop(), size=(8, 8))
     assert torch.equal(tio.parse_examples([record] * 5, {"left": alone})["left"], apart["left"])
-
-
-def test_datasets_with_workers(tmp_path: Path) -> None:
-    path = tmp_path / "a.tfrecord"
-    write_tfrecord(path, records())
-    schema = schema_of(
-        {"size": (16, 16), "filter": "nearest"}, {"size": (16, 16), "filter": "nearest"}
-    )
-    dataset = tio.TFRecordDataset(str(path), schema, batch_size=5, shuffle=True, seed=3)
-    epochs = []
-    for _ in range(2):
-        loader = DataLoader(dataset, batch_size=None, num_workers=2)
-        parts = []
-        for batch in loader:
-            assert torch.equal(batch["image"][..., 0], batch["mask"][..., 0])
-            parts.append(batch["image"])
-        assert sum(map(len, parts)) == len(SIZES)
-        epochs.append(torch.cat(parts))
-    assert not torch.equal(*epochs)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,6 @@ import numpy as np
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from torch.utils.data import DataLoader
 
 import torchrec_io as tio
 from tests.support.images import encoded, noise, record_of, write_images
@@ -89,26 +88,6 @@ def test_incompatible_samples_become_a_list() -> None:
     # Fewer axes than are padded.
     lines = [tio.Sample({"image": sample["image"][0, 0]}, *sample.hints) for sample in color]
     assert tio.collate(lines)["image"].shape == (1, 5)
-
-
-def test_padded_images_from_a_dataset(tmp_path: Any) -> None:
-    arrays = [noise(3 + number % 4, 9 - number % 5, seed=number) for number in range(10)]
-    path = write_images(tmp_path / "x.tfrecord", [encoded(array) for array in arrays])
-    schema = {"image": tio.ImageFeature(mixed="pad", layout="HWC")}
-    dataset = tio.TFRecordDataset(path, schema, batch_size=4)
-    batches = list(DataLoader(dataset, batch_size=None, num_workers=2))
-    assert [len(batch["image"]) for batch in batches] == [4, 4, 2]
-    for number, batch in enumerate(batches):
-        check_padded(batch, arrays[4 * number : 4 * number + 4], "HWC", 0)
-    samples = DataLoader(dataset.replace(batch_size=None), batch_size=5, collate_fn=tio.collate)
-    found = [
-        image[:height, :width].tolist()
-        for batch in samples
-        for image, (height, width) in zip(
-            batch["image"], batch.lengths["image"].tolist(), strict=True
-        )
-    ]
-    assert sorted(found) == sorted(array.tolist() for array in arrays)
 
 
 def test_invalid_image_in_a_padded_batch(tmp_path: Any) -> None:

@@ -37,23 +37,6 @@ def four(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parse, "default_threads", lambda: 4)
 
 
-@pytest.mark.parametrize(
-    ("count", "most", "expected"), [(1, 4, 1), (3, 4, 1), (8, 9, 4), (16, 4, 4), (99, 1, 1)]
-)
-def test_several_threads_work_at_the_same_time(count: int, most: int, expected: int) -> None:
-    """Few images use few threads, one of which is this one."""
-    meeting = threading.Barrier(expected, timeout=60)
-    here: set[threading.Thread] = set()
-
-    def work(_: int) -> None:
-        here.add(threading.current_thread())
-        meeting.wait()  # as many calls as several meetings of all threads
-
-    run_each(work, count, most)
-    assert len(here) == expected
-    assert threading.current_thread() in here
-
-
 def test_calling_thread_does_all_work_if_no_thread_can_start(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -65,6 +48,20 @@ def test_calling_thread_does_all_work_if_no_thread_can_start(
     seen: list[int] = []
     run_each(seen.append, 20, 4)
     assert seen == list(range(20))
+
+
+def test_exceptions_are_passed_on() -> None:
+    done: list[int] = []
+
+    def work(number: int) -> None:
+        if threading.current_thread() is not threading.main_thread():
+            raise ValueError(f"number {number}")
+        done.append(number)
+        time.sleep(0.001)
+
+    with pytest.raises(ValueError, match="number"):
+        run_each(work, 1000, 4)
+    assert len(done) < 990
 
 
 def test_ctrl_c_waits_for_the_threads() -> None:

@@ -17,7 +17,7 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from tests.interop.generate import Record, SequenceRecord, Spec, Values
 from tests.support import wire
 from tests.support.messages import Feature, FeatureList
-from tests.support.spellings import KINDS, read_loosely
+from tests.support.spellings import KINDS
 from tests.support.wire import delimited, tag, varint
 
 NUMBERS = {"string": 1, "float32": 2, "int64": 3}
@@ -184,16 +184,6 @@ def keys_of(spec: Spec) -> list[str]:
         keys += [index_key] if isinstance(index_key, str) else index_key
         keys += [key for _, key in feature.get("partitions", []) if isinstance(key, str)]
     return keys
-
-
-def read(record: bytes, keys: list[str]) -> Record:
-    """Return the values that protobuf reads in an Example.
-
-    Raises:
-        ProtobufDecodeError: The record is invalid.
-    """
-    found = read_loosely(record, keys)
-    return {key: Values(kind and KINDS[kind], values) for key, (kind, values) in found.items()}
 
 
 def read_sequence(record: bytes, context: list[str], sequence: list[str]) -> SequenceRecord:

@@ -32,83 +32,50 @@ def theirs(
     return np.frombuffer(bytes.fromhex(answer["content"]), dtype).reshape(answer["shape"])
 
 
-def pngs() -> Iterator[Any]:
-    for channels in (1, 3, 4):
-        yield f"png-{channels}", encoded(noise(5, 6, channels)), channels < 3
-    for channels in (1, 2, 3, 4):
-        values = np.random.default_rng(channels).integers(0, 2**16, (5, 7, channels), np.uint16)
-        yield f"png16-{channels}", png_of(values), channels < 3
-    yield "gray-alpha", encoded(Image.fromarray(noise(5, 6, 4)).convert("LA")), True
-    yield "bmp", encoded(noise(5, 6), "BMP"), False
-
-
-PNGS = {name: (data, is_gray) for name, data, is_gray in pngs()}
-
-
-@pytest.mark.parametrize("name", PNGS)
-def test_lossless_images(tf_oracle: TfOracle, name: str) -> None:
-    data, is_gray = PNGS[name]
-    for channels in (1, 3, 4):
-        expected = theirs(tf_oracle, data, channels)
-        if name == "bmp" and channels == 1:
-            assert expected is None  # this library converts
-            continue
-        assert expected is not None
-        found = decoded(data, channels=channels)
-        if channels == 1 and not is_gray:
-            # The weights of the colors are equal, but the rounding differs.
-            assert np.abs(found.astype(int) - expected).max() <= 1
-        else:
-            assert found.tolist() == expected.tolist()
-
-
-# Files, and whether TensorFlow converts them to gray with different rounding.
-WIDE = {
-    **{f"png16-{n}": (png_of(wide_noise(5, 7, n), filters=range(5)), False) for n in (1, 2, 3, 4)},
-    "interlaced": (png_of(wide_noise(9, 11, 3), filters=range(5), interlaced=True), False),
-    "transparent": (png_of(wide_noise(2, 3, 3), extra=chunk(b"tRNS", bytes(6))), False),
-    **{f"png8-{n}": (encoded(noise(5, 6, n)), n > 2) for n in (1, 3, 4)},
-    "palette": (encoded(Image.fromarray(noise(5, 6)).quantize(8)), True),
-    "bmp": (encoded(noise(5, 6), "BMP"), False),
-    "jpeg": (encoded(np.full((8, 8, 3), 77, np.uint8), "JPEG"), False),
-    "gif": (encoded(noise(5, 6), "GIF"), False),
-}
-
-
-@pytest.mark.parametrize("name", WIDE)
-def test_images_of_16_bits(tf_oracle: TfOracle, name: str) -> None:
-    data, rounds = WIDE[name]
-    for channels in (0, 1, 3, 4):
-        expected = theirs(tf_oracle, data, channels, "uint16")
-        if expected is None:  # TensorFlow does not convert these channels
-            assert channels in (1, 4)
-            continue
-        found = decoded(data, channels=channels, dtype="uint16")
-        if name == "palette" and channels == 4:  # TensorFlow scales the palette's bits as alpha
-            found, expected = found[..., :3], expected[..., :3]
-        if channels == 1 and rounds:  # tolerate one step of 8 bits
-            assert np.abs(found.astype(int) - expected).max() <= 257
-        else:
-            assert found.tolist() == expected.tolist()
-
-
-def stored_images() -> Iterator[tuple[str, bytes]]:
+def files() -> Iterator[tuple[str, bytes, str]]:
+    """Yield names, files, and in which dtypes gray is rounded otherwise: the weights are equal."""
+    both = "uint8 uint16"
+    for n in (1, 3, 4):
+        yield f"png8-{n}", encoded(noise(5, 6, n)), both if n > 2 else ""
+    for n in (1, 2, 3, 4):
+        wide = png_of(wide_noise(5, 7, n), filters=range(5))
+        yield f"png16-{n}", wide, "uint8" if n > 2 else ""
+    yield "interlaced", png_of(wide_noise(9, 11, 3), filters=range(5), interlaced=True), "uint8"
+    yield "transparent", png_of(wide_noise(2, 3, 3), extra=chunk(b"tRNS", bytes(6))), "uint8"
+    yield "one color", png_of(np.full((1, 2, 1), 7, np.uint16)), ""
     image = Image.fromarray(noise(5, 6, 4))
-    for mode in ("L", "LA", "RGB", "RGBA", "1"):
-        yield mode, encoded(image.convert(mode))
+    for mode in ("LA", "1"):
+        yield mode, encoded(image.convert(mode)), ""
     palette = image.convert("RGB").quantize(8)
-    yield "palette", encoded(palette)
-    yield "transparent", encoded(palette, transparency=0)
-    yield "one color", png_of(np.full((1, 2, 1), 7, np.uint16))
-    for kind in ("GIF", "BMP"):
-        yield kind, encoded(image.convert("RGB"), kind)
+    yield "palette", encoded(palette), both
+    yield "transparent palette", encoded(palette, transparency=0), both
+    for kind in ("BMP", "GIF"):
+        yield kind, encoded(image.convert("RGB"), kind), ""
+    yield "JPEG", encoded(np.full((8, 8, 3), 77, np.uint8), "JPEG"), ""
 
 
-def test_stored_channels(tf_oracle: TfOracle) -> None:
-    for name, data in stored_images():
-        expected = theirs(tf_oracle, data, 0)
-        assert expected is not None
-        assert decoded(data, channels=0).tolist() == expected.tolist(), name
+# Pixels of fewer than 8 bits, which TensorFlow takes for the scale of alpha.
+FEW_BITS = {"1", "palette"}
+FILES = {name: (data, rounded) for name, data, rounded in files()}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_stored_and_other_channels(tf_oracle: TfOracle, name: str) -> None:
+    data, rounded = FILES[name]
+    for dtype, step in (("uint8", 1), ("uint16", 257)):
+        for channels in (0, 1, 3, 4):
+            expected = theirs(tf_oracle, data, channels, dtype)
+            if expected is None:  # TensorFlow does not convert these channels
+                assert channels in (1, 4)
+                continue
+            found = decoded(data, channels=channels, dtype=dtype)
+            if name in FEW_BITS and channels == 4:
+                assert (found[..., 3] == np.iinfo(dtype).max).all()
+                found, expected = found[..., :3], expected[..., :3]
+            if channels == 1 and dtype in rounded:
+                assert np.abs(found.astype(int) - expected).max() <= step
+            else:
+                assert found.tolist() == expected.tolist(), (dtype, channels)
 
 
 def test_floats_in_four_channels(tf_oracle: TfOracle) -> None:

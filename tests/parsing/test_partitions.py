@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -146,10 +147,11 @@ def feature_of(kinds: list[str | int], dtype: Any = "int64", **options: Any) -> 
     return Feature(dtype, "values", partitions_of(kinds), **options)
 
 
-def parts_of(unit: Unit) -> dict[str, list[Any]]:
+def parts_of(unit: Unit, as_value: Callable[[int], Any] = int) -> dict[str, list[Any]]:
     """A unit as stored features; empty ones are left out."""
     stored = {f"p{number}": numbers for number, numbers in enumerate(unit.stored) if numbers}
-    return {**({"values": unit.values} if unit.values else {}), **stored}
+    values = {"values": [as_value(value) for value in unit.values]} if unit.values else {}
+    return {**values, **stored}
 
 
 # ---- rows that tally, and rows that do not ----
@@ -166,9 +168,8 @@ def test_each_record_is_judged_by_itself(batch: Any, dtype: str, splits_dtype: s
     kinds, units = batch
     feature = feature_of(kinds, dtype, row_splits_dtype=splits_dtype, validate=True)
     nested = [unit.nested(kinds) for unit in units]
-    records = [
-        tio.encode_example(parts_of(unit), {"values": dtype, "p0": "int64"}) for unit in units
-    ]
+    as_value = float if dtype == "float16" else int
+    records = [example_of(**parts_of(unit, as_value)) for unit in units]
     parser = ExampleParser.of(tio.Schema({"x": feature}))
     found, failures = parse_block(parser, RecordList.of(records))
     assert [failure.position for failure in failures] == [

@@ -1,4 +1,4 @@
-"""Raw arrays that are compressed, quantized, of one unknown size, or stored under another name."""
+"""Raw arrays: how their shapes are known, and their bytes: cut, compressed, or quantized."""
 
 from __future__ import annotations
 
@@ -97,21 +97,83 @@ def test_the_bytes_may_stand_under_another_name() -> None:
 
 
 @pytest.mark.parametrize(
-    ("shape", "stored", "reason"),
+    ("size", "stored", "shape", "reason"),
     [
-        ([None, 2], [3], r"its shape is \[3\], the schema wants \[None, 2\]"),
-        ([None, 2], [1, 3], r"its shape is \[1, 3\], the schema wants \[None, 2\]"),
+        (6, [3], [None, 2], "its shape is [3], the schema wants [None, 2]"),
+        (6, [1, 3], [None, 2], "its shape is [1, 3], the schema wants [None, 2]"),
+        (8, [3], None, "it has 8 bytes, its shape [3] of int32 needs 12"),
+        (8, [], None, "it has 8 bytes, its shape [] of int32 needs 4"),
+        (8, [0], None, "it has 8 bytes, its shape [0] of int32 needs 0"),
+        (8, [-2], None, "its shape [-2] has a negative size"),
+        (8, [0, -1], None, "its shape [0, -1] has a negative size"),
+        (8, [-1, -2], None, "its shape [-1, -2] has a negative size"),
+        (8, [2**62] * 50_000, None, "its shape"),  # in no time
+        (8, [2**62, 2], None, "its shape"),
+        (8, [2**32, 2**32], None, "its shape"),  # 0 if it wrapped around at 64 bits
+        (8, [2**31, 2**31, 2], None, "its shape"),
+        # Bytes of no array fill these shapes, but no tensor can have them.
+        (0, [0, 2**62], None, "its shape"),
+        (0, [2**62, 0, 4], None, "its shape"),
+        (0, [0, 2**32, 2**32], None, "its shape"),
+        (0, [2**63 - 1, 2**63 - 1, 0], None, "its shape"),
     ],
 )
-def test_stored_shapes_that_do_not_fit(shape: Any, stored: list[int], reason: str) -> None:
-    record = example_of(x=[bytes(6)], shape=stored)
-    with pytest.raises(DecodeError, match=reason):
-        read([record], "int16", shape, shape_key="shape")
+def test_stored_shapes_that_do_not_fit(
+    size: int, stored: list[int], shape: Any, reason: str
+) -> None:
+    record = example_of(x=[bytes(size)], shape=stored)
+    assert refusal(record, "int32", shape, shape_key="shape").startswith(reason)
+
+
+def test_shapes_of_very_many_dimensions() -> None:
+    for rank in (8, 64, 65, 1000):
+        shape = [*[1] * (rank - 1), 2]
+        [array] = read([example_of(x=[b"ab"], shape=shape)], "uint8", None, "shape")
+        assert list(array.shape) == shape
+
+
+def test_arrays_without_a_shape_or_bytes() -> None:
+    for record, reason in (
+        (example_of(x=[b"ab"]), "it has 2 bytes, its shape [] of uint8 needs 1"),
+        (example_of(shape=[2]), "the feature is required"),
+        (example_of(x=[b"ab"], shape=[b"2"]), "wants int64, in the stored feature 'shape'"),
+    ):
+        assert reason in refusal(record, "uint8", shape_key="shape")
+
+
+@pytest.mark.parametrize("shape", [{"shape": [3]}, {"shape_key": "shape"}])
+def test_a_bool_is_zero_or_one(shape: dict[str, Any]) -> None:
+    good = example_of(x=[b"\x00\x01\x01"], shape=[3])
+    assert read([good], "bool", **shape)[0].tolist() == [False, True, True]
+    for byte in (2, 128, 255):
+        bad = example_of(x=[bytes([1, 0, byte])], shape=[3])
+        assert "neither 0 nor 1" in refusal(bad, "bool", **shape)
 
 
 def test_a_size_that_cannot_be_found() -> None:
     reason = refusal(example_of(x=[bytes(10)]), "int16", [2, None])
     assert reason == "it has 10 bytes, its shape [2, None] of int16 needs a multiple of 4"
+
+
+# ---- bytes that are cut or padded ----
+
+
+def test_a_value_that_ends_within_an_element() -> None:
+    # The example of the TensorFlow semantics: 01 23, big-endian int32, 8 bytes.
+    for shape, values in ((None, [[0x01230000, 0]]), ([2, 1], [[[0x01230000], [0]]])):
+        options: dict[str, Any] = {"little_endian": False, "fixed_length": 8}
+        assert read([example_of(x=[b"\x01\x23"])], "int32", shape, **options).tolist() == values
+
+
+def test_a_fixed_length_still_needs_one_value() -> None:
+    for record in (example_of(x=[b"a", b"b"]), example_of(), b""):
+        refusal(record, "uint8", fixed_length=2)
+
+
+def test_a_bool_that_is_cut_off_is_not_checked() -> None:
+    cut = read([example_of(x=[b"\1\0\2"])], "bool", fixed_length=2)
+    assert cut.tolist() == [[True, False]]
+    assert "neither 0 nor 1" in refusal(example_of(x=[b"\1\2"]), "bool", fixed_length=2)
 
 
 # ---- zlib ----

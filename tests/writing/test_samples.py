@@ -269,6 +269,11 @@ def test_nested_lists_are_rows_of_a_ragged_feature() -> None:
     assert even == tio.encode_example({"values": [1, 2, 3, 4], "lengths": [2, 2]})
     stored = {"values": [1, 2, 3], "lengths": [2, 0, 1]}
     assert tio.encode_example(stored, schema) == expected
+    # The steps of a feature list are rows of rows.
+    rows = [[[], [1, 2]], [[3]]]
+    lists = {"values": LISTS["values"], "lengths": LISTS["lengths"]}
+    written = tio.encode_sequence_example({"id": 7}, {"rows": rows}, SEQUENCE_SCHEMA)
+    assert written == tio.encode_sequence_example({"id": 7}, lists)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,7 @@
-"""Raw arrays that are big-endian, cut or padded, and serialized tensors."""
+"""Serialized tensors that are refused: of another dtype or shape, or of a hostile shape.
+
+TensorFlow's answers for the others are in ``tests/data/golden``.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,6 @@ from tests.support.wire import (
     delimited,
     entry,
     example,
-    int_feature,
     tag,
     varint,
 )
@@ -21,42 +23,9 @@ from tests.support.written_tensors import WRITTEN
 from torchrec_io.errors import DecodeError
 
 
-def raw_example(data: bytes, *shape: int) -> bytes:
-    return example(entry("x", bytes_feature(data)), entry("shape", int_feature(*shape)))
-
-
-# ---- RawFeature ----
-
-
-def test_cut_in_the_middle_of_an_element() -> None:
-    # The example of the TensorFlow semantics: 01 23, big-endian int32, 8 bytes.
-    for shape, values in ((None, [0x01230000, 0]), ([2, 1], [[0x01230000], [0]])):
-        feature = tio.RawFeature("int32", shape, little_endian=False, fixed_length=8)
-        sample = tio.parse_example(raw_example(b"\x01\x23"), {"x": feature})
-        assert sample["x"].tolist() == values
-
-
-def test_a_fixed_length_still_needs_one_value() -> None:
-    feature = {"x": tio.RawFeature("uint8", fixed_length=2)}
-    for record in (example(entry("x", bytes_feature(b"a", b"b"))), example(), b""):
-        with pytest.raises(DecodeError) as caught:
-            tio.parse_examples([raw_example(b"ab"), record], feature)
-        assert (caught.value.record, caught.value.feature) == (1, "x")
-
-
-def test_a_bool_that_is_cut_off_is_not_checked() -> None:
-    feature = {"x": tio.RawFeature("bool", fixed_length=2)}
-    assert tio.parse_example(raw_example(b"\1\0\2"), feature)["x"].tolist() == [True, False]
-    with pytest.raises(DecodeError, match="neither 0 nor 1"):
-        tio.parse_example(raw_example(b"\1\2"), feature)
-
-
 def tensor_example(message: bytes | str) -> bytes:
     data = bytes.fromhex(message) if isinstance(message, str) else message
     return example(entry("x", bytes_feature(data)))
-
-
-# ---- tensors that are refused ----
 
 
 def shape_field(*sizes: int) -> bytes:
