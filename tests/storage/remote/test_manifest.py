@@ -47,17 +47,11 @@ class Folder:
 
     def __init__(self, server: S3Server, proxy: Proxy) -> None:
         self.proxy = proxy
-        self.options = server.options(proxy.port)
+        self.options, self.environment = server.options(proxy.port), server.environment(proxy.port)
         self.name = f"manifest-{next(_folders)}"
         self.url = f"s3://data/{self.name}"
         for number in range(OBJECTS):
             self.put(f"x{number:03d}.tfrecord", content_of(number))
-
-    @property
-    def environment(self) -> dict[str, str]:
-        """The options as variables of the environment."""
-        names = {"endpoint": "ENDPOINT_URL"}
-        return {f"AWS_{names.get(key, key.upper())}": each for key, each in self.options.items()}
 
     def put(self, name: str, data: bytes) -> None:
         put_object(f"{self.url}/{name}", data, RemoteOptions(self.options))
