@@ -6,12 +6,13 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
 import pytest
 
-from torchrec_io._storage.ordered_pool import OrderedPool
+from torchrec_io._storage.ordered_pool import THREAD_NAME, OrderedPool
 from torchrec_io.errors import DecodeError
 
 
@@ -36,6 +37,21 @@ def test_first_error_in_order_is_raised(jobs: int, processes: bool) -> None:
         found.extend(pool.map(range(50)))
     assert found == list(range(7))
     assert raised.value.path == "7"
+
+
+def test_exit_drops_waiting_items_and_ends_the_threads() -> None:
+    done: list[int] = []
+
+    def work(number: int) -> int:
+        while number and not pool.is_stopped:  # as work that takes long should
+            time.sleep(0.001)
+        done.append(number)
+        return number
+
+    with OrderedPool(work, 2) as pool:
+        assert next(pool.map(range(50))) == 0
+    assert len(done) < 10
+    assert not [thread for thread in threading.enumerate() if THREAD_NAME in thread.name]
 
 
 def test_killed_process_is_an_error() -> None:
