@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -16,6 +15,7 @@ import pytest
 
 import torchrec_io as tio
 from tests.conftest import ROOT
+from tests.support.processes import wait_until
 from tests.support.stores import S3Server
 from tests.support.web import WebServer
 from torchrec_io._storage.folders import stamps_in
@@ -171,13 +171,6 @@ def test_a_process_that_ends(s3: S3Server, number: int) -> None:
     process.communicate(timeout=30)
     wait_until(lambda: not uploads_in(s3, folder))
     assert names_in(s3, folder) == []
-
-
-def wait_until(is_done: Callable[[], bool]) -> None:
-    end = time.monotonic() + 20
-    while not is_done():
-        assert time.monotonic() < end
-        time.sleep(0.1)
 
 
 # ---- existing objects ----
