@@ -53,17 +53,8 @@ def test_clear(run: Run, tmp_path: Path) -> None:
     result = run("cache", "--clear", "blocks")
     assert (result.returncode, result.stdout) == (0, "3 blocks removed, 37.6 kB\n")
     folder.store(f"{3:032x}-0", np.zeros(SIZE, np.uint8))
-    result = run("cache", "blocks", "--clear", "--json")
-    assert json.loads(result.stdout) == {
-        "directory": str(tmp_path / "blocks"),
-        "size": 0,
-        "max_bytes": 1 << 20,
-        "blocks": 0,
-        "objects": 0,
-        "oldest": None,
-        "removed_blocks": 1,
-        "removed_bytes": EACH,
-    }
+    found = json.loads(run("cache", "blocks", "--clear", "--json").stdout)
+    assert (found["blocks"], found["removed_blocks"], found["removed_bytes"]) == (0, 1, EACH)
     assert run("cache", "blocks").stdout.splitlines()[1:] == [
         "  size      0 bytes of at most 1.0 MB",
         "  blocks    0, of 0 objects",

@@ -50,14 +50,6 @@ def test_current_index_is_kept_unless_forced(run: Run, folder: Path) -> None:
     assert index.stat().st_mtime_ns != 1
 
 
-def test_stale_or_damaged_index_is_rebuilt(run: Run, folder: Path) -> None:
-    run("index", folder / "a.tfrecord")
-    write_tfrecord(folder / "a.tfrecord", RECORDS[:5])
-    assert "indexed, 5 records" in run("index", folder / "a.tfrecord").stdout
-    (folder / "a.tfrecord.tfidx").write_bytes(b"garbage")
-    assert "indexed, 5 records" in run("index", folder / "a.tfrecord").stdout
-
-
 def test_text_indexes(run: Run, folder: Path) -> None:
     assert run("index", folder / "a.tfrecord", "--format", "text").returncode == 0
     first = (folder / "a.tfrecord.idx").read_text().splitlines()[:3]

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from tests.cli.conftest import Run
 from tests.support.images import encoded, noise
-from tests.support.tfrecord import frame, write_tfrecord
-from torchrec_io._writing.output_group import OutputGroup
 
 # Each command, and one of its outputs.
 COMMANDS = {
@@ -90,32 +88,6 @@ def test_shards_of_another_number_are_replaced_as_well(
     assert after[other] == b"old"
 
 
-def test_inputs_are_not_replaced(run: Run, tmp_path: Path) -> None:
-    for number in range(3):
-        write_tfrecord(tmp_path / "out" / f"x-0000{number}-of-00003", [b"x"])
-    before = files_in(tmp_path / "out")
-    for command in (["reshard"], ["shuffle", "--seed", "1"]):
-        given = ["out", "-o", "out/x", "--num-shards", "2", "--force"]
-        refused = run(*command, *given)
-        assert refused.returncode == 2
-        assert "could overwrite the input" in " ".join(refused.stderr.replace("│", "").split())
-    assert run("merge", "out", "-o", "out/x-00000-of-00003", "--force").returncode == 2
-    assert files_in(tmp_path / "out") == before
-
-
-@pytest.mark.parametrize("name", ["reshard", "merge", "to parquet shards"])
-def test_a_failure_leaves_the_old_outputs(run: Run, tmp_path: Path, name: str) -> None:
-    arguments, output = COMMANDS[name]
-    (tmp_path / "out" / output).write_text("mine")
-    (tmp_path / "out" / "x-00000-of-00003").write_text("other")
-    damaged = bytearray(frame(b"abc") * 3)
-    damaged[-5] ^= 1
-    (tmp_path / "in" / "c.tfrecord").write_bytes(damaged)
-    before = files_in(tmp_path / "out")
-    assert run(*arguments, "--force").returncode == 1
-    assert files_in(tmp_path / "out") == before
-
-
 def test_a_folder_of_files_is_never_replaced(run: Run, tmp_path: Path) -> None:
     (tmp_path / "out" / "mine").touch()
     given = ["convert", "in", "out", "--to", "files", "--feature", "n"]
@@ -134,18 +106,3 @@ def test_a_text_index_replaces_no_other_file(run: Run, tmp_path: Path) -> None:
     assert path.read_text() == "notes of somebody"
     assert run("index", "in/a.tfrecord", "--format", "text", "--force").returncode == 0
     assert path.read_text().startswith("0 ")
-
-
-def test_outputs_that_appear_meanwhile(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    out = tmp_path / "out" / "x"
-    prepare: Callable[..., None] = OutputGroup.prepare
-
-    def slowly(group: OutputGroup) -> None:
-        prepare(group)
-        out.write_text("mine")
-
-    monkeypatch.setattr(OutputGroup, "prepare", slowly)
-    assert run("merge", "in", "-o", "out/x").returncode == 1
-    assert files_in(tmp_path / "out") == {"x": b"mine"}

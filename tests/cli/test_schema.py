@@ -41,14 +41,6 @@ def test_python_on_stdout_and_reasons_on_stderr(run: Run, tmp_path: Path) -> Non
     assert "0 to 4 values, 0 to 3: VarLenFeature, records have from 0 to 4" in found["tokens"]
 
 
-def test_json(run: Run, tmp_path: Path) -> None:
-    write_files(tmp_path, [20], "gzip")
-    result = run("schema", "data-*", "--format", "json")
-    assert result.returncode == 0, result.stderr
-    assert tio.Schema.from_json(result.stdout) == tio.Schema(SCHEMA)
-    assert "VarLenFeature" in rows(result.stderr)["tokens"]
-
-
 def test_max_records(run: Run, tmp_path: Path) -> None:
     write_files(tmp_path, [20, 20])
     assert rows(run("schema", ".", "--max-records", 6).stderr)["id"].startswith("int64 in 6/6")

@@ -44,17 +44,6 @@ def test_data_lost_after_a_damaged_length_is_reported(run: Run, tmp_path: Path) 
     assert "2 files, 1 with errors" in result.stdout
 
 
-def test_missing_shards_are_an_error(run: Run, tmp_path: Path) -> None:
-    write_tfrecord(tmp_path / "a-00000-of-00002", [b"x"] * 5)
-    result = run("verify", ".")
-    assert result.returncode == 2
-    assert "error: 1 of 2 shards is missing: './a-00001-of-00002'; " in result.stderr
-    assert "--allow-missing)" in result.stderr
-    result = run("verify", ".", "--allow-missing")
-    assert result.returncode == 0, result.stderr
-    assert "1 file, 0 with errors; 5 records" in result.stdout
-
-
 def test_repair_is_not_suggested_for_other_kinds_of_files(run: Run, tmp_path: Path) -> None:
     with tarfile.open(tmp_path / "a.tfrecord", "w") as archive:
         archive.addfile(tarfile.TarInfo("x"))

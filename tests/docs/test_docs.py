@@ -22,8 +22,13 @@ from torchrec_io.cli.commands import app
 from torchrec_io.convert.labels import IMAGE_SUFFIXES
 
 
+def page(name: str) -> str:
+    """Return the text of a page of the docs."""
+    return (ROOT / "docs" / name).read_text("utf-8")
+
+
 def test_every_difference_has_a_test() -> None:
-    text = (ROOT / "docs" / "differences.md").read_text("utf-8")
+    text = page("differences.md")
     rows = [line for line in text.splitlines() if line.startswith("| ")]
     rows = [row for row in rows if not row.startswith(("| Subject", "| ---"))]
     assert len(rows) > 30
@@ -52,7 +57,7 @@ def test_the_page_of_formats(tmp_path: Path) -> None:
 def test_the_page_of_presets(tmp_path: Path) -> None:
     path = str(write_imagenet(tmp_path / "images"))
     names = run_page("presets.md", tmp_path, [], 5, [path])
-    text = (ROOT / "docs" / "presets.md").read_text("utf-8")
+    text = page("presets.md")
     # The output of the command line, as the page shows it.
     for line in names["found"].to_python().splitlines():
         assert f"    {line}\n" in text or not line or "'image/" in line
@@ -66,197 +71,180 @@ def test_the_page_of_bad_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     names = run_page("bad-input.md", tmp_path, [5, 8, 11], 3)
     assert len(tio.TFRecordDataset("right.tfrecord")) == 24
     assert names["skipping"].skipped == 2
-    text = (ROOT / "docs" / "bad-input.md").read_text("utf-8")
+    text = page("bad-input.md")
     for test in re.findall(r"`([\w/]+\.py)` \|$", text, re.MULTILINE):
         assert (TESTS / test).is_file()
 
 
-class TestReadme:
-    text = (ROOT / "README.md").read_text("utf-8")
-
-    def test_its_example_runs(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.chdir(tmp_path)
-        image = encoded(smooth(40, 60, seed=1), "JPEG", quality=90)
-        record = {"image/encoded": image, "label": 1, "tokens": [1, 2, 3]}
-        (tmp_path / "data").mkdir()
-        with tio.ShardedWriter("data/train", num_shards=2) as writer:
-            for _ in range(4):
-                writer.write(record)
-        [example] = python_in(self.text)
-        assert 'device="cuda"' in example
-        steps = []
-        names = {"train": lambda *columns: steps.append([list(each.shape) for each in columns])}
-        here = example.replace("cuda", "cuda" if torch.cuda.is_available() else "cpu")
-        exec(compile(here, "README.md", "exec"), names)  # noqa: S102  # our own page
-        assert steps == [[[4, 3, 224, 224], [4], [4, 3]]] * 10
-
-    def test_the_first_page_of_the_docs_has_the_same_example(self) -> None:
-        index = (ROOT / "docs" / "index.md").read_text("utf-8")
-        assert python_in(index) == python_in(self.text)
+def test_readme_example_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    image = encoded(smooth(40, 60, seed=1), "JPEG", quality=90)
+    record = {"image/encoded": image, "label": 1, "tokens": [1, 2, 3]}
+    (tmp_path / "data").mkdir()
+    with tio.ShardedWriter("data/train", num_shards=2) as writer:
+        for _ in range(4):
+            writer.write(record)
+    [example] = python_in(page("../README.md"))
+    assert 'device="cuda"' in example
+    steps = []
+    names = {"train": lambda *columns: steps.append([list(each.shape) for each in columns])}
+    here = example.replace("cuda", "cuda" if torch.cuda.is_available() else "cpu")
+    exec(compile(here, "README.md", "exec"), names)  # noqa: S102  # our own page
+    assert steps == [[[4, 3, 224, 224], [4], [4, 3]]] * 10
 
 
-class TestSchemas:
-    text = (ROOT / "docs" / "schemas.md").read_text("utf-8")
-
-    def test_every_spec_is_in_its_table(self) -> None:
-        [table] = re.findall(r"^\| Spec \| Stored values.*\n((?:\|.*\n)+)", self.text, re.MULTILINE)
-        named = re.findall(r"^\| \[?`(\w+)\(", table, re.MULTILINE)
-        assert sorted(named) == sorted(n for n in public_names(tio) if n.endswith("Feature"))
-
-    def test_every_dtype_is_in_its_table(self) -> None:
-        [table] = re.findall(r"^\| Stored as \| Dtypes.*\n((?:\|.*\n)+)", self.text, re.MULTILINE)
-        rows = [row.split("|")[1:3] for row in table.splitlines()[1:]]
-        listed = {
-            name: stored.strip().replace("bytes", "string")
-            for stored, names in rows
-            for name in re.findall(r"`(\w+)`", names)
-        }
-        assert listed == {name: stored_dtype(name) for name in DTYPES}
+def test_readme_first_page_of_the_docs_has_the_same_example() -> None:
+    index = (ROOT / "docs" / "index.md").read_text("utf-8")
+    assert python_in(index) == python_in(page("../README.md"))
 
 
-class TestQueues:
-    text = (ROOT / "docs" / "queues.md").read_text("utf-8")
-
-    def test_its_python_runs(self, tmp_path: Path) -> None:
-        names = run_page("queues.md", tmp_path, [9, 4, 11], 8)
-        # What the blocks have no room to say.
-        assert names["key"] == f"{names['paths'][-1]}:{offset_of_last(tmp_path)}"
-        assert names["tokens"].shape[0] == 4
-        assert names["epochs"].num_records == 24
+def test_every_spec_is_in_its_table() -> None:
+    [table] = re.findall(
+        r"^\| Spec \| Stored values.*\n((?:\|.*\n)+)", page("schemas.md"), re.MULTILINE
+    )
+    named = re.findall(r"^\| \[?`(\w+)\(", table, re.MULTILINE)
+    assert sorted(named) == sorted(n for n in public_names(tio) if n.endswith("Feature"))
 
 
-class TestOrder:
-    def test_the_table_of_uneven_ranks(self, tmp_path: Path) -> None:
-        text = (ROOT / "docs" / "order.md").read_text("utf-8")
-        rows = re.findall(r'^\| `"(keep|drop|pad)"` \| (.*) \| ([\d, ]+) \|$', text, re.MULTILINE)
-        assert len(rows) == 3
-        paths = write_files(tmp_path, [6, 5])
-        schema = {"id": tio.FixedLenFeature([], "int64")}
-        for uneven, batches, lengths in rows:
-            for rank, (cell, length) in enumerate(
-                zip(batches.split(" | "), lengths.split(", "), strict=True)
-            ):
-                dataset = tio.TFRecordDataset(
-                    paths, schema, batch_size=2, uneven=uneven, rank=rank, world_size=4
-                )
-                ids = [" ".join(map(str, batch["id"].tolist())) for batch in dataset]
-                assert re.findall("`(.*?)`", cell) == ids
-                assert len(dataset) == int(length)
+def test_every_dtype_is_in_its_table() -> None:
+    [table] = re.findall(
+        r"^\| Stored as \| Dtypes.*\n((?:\|.*\n)+)", page("schemas.md"), re.MULTILINE
+    )
+    rows = [row.split("|")[1:3] for row in table.splitlines()[1:]]
+    listed = {
+        name: stored.strip().replace("bytes", "string")
+        for stored, names in rows
+        for name in re.findall(r"`(\w+)`", names)
+    }
+    assert listed == {name: stored_dtype(name) for name in DTYPES}
 
 
-class TestGpu:
-    def test_its_python_runs(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        run_page("gpu.md", tmp_path, [9, 4, 11], 7)
-        text = (ROOT / "docs" / "gpu.md").read_text("utf-8")
-        if not torch.cuda.is_available():
-            *printed, bottleneck = capsys.readouterr().out.splitlines()
-            assert all(f"    {line}\n" in text for line in printed)
-            assert len(printed) == 5
-            assert bottleneck.startswith("the training loop waits ")
+def test_queues_python_runs(tmp_path: Path) -> None:
+    names = run_page("queues.md", tmp_path, [9, 4, 11], 8)
+    # What the blocks have no room to say.
+    assert names["key"] == f"{names['paths'][-1]}:{offset_of_last(tmp_path)}"
+    assert names["tokens"].shape[0] == 4
+    assert names["epochs"].num_records == 24
 
 
-class TestStatistics:
-    def test_its_python_runs(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        run_page("statistics.md", tmp_path, [9, 4, 11], 4)
-        assert "\nthe training loop waits " in capsys.readouterr().out
-
-    def test_it_explains_all_numbers(self) -> None:
-        text = (ROOT / "docs" / "statistics.md").read_text("utf-8")
-        for name in tio.LoadingStats().as_dict():
-            assert re.search(rf"^\| .*`{name}`.* \|", text, re.MULTILINE), name
-
-
-class TestWriting:
-    def test_its_python_runs(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        monkeypatch.chdir(tmp_path)
-        (tmp_path / "data").mkdir()
-        names = run_page("writing.md", tmp_path / "data", [], 7)
-        assert "data/train-00000-of-00004" in capsys.readouterr().out
-        assert names["shard"] == 1
-        assert sorted(path.name for path in tmp_path.iterdir()) == [
-            *("data", "even.tfrecord", "kinds.tfrecord", "rewards.tfrecord"),
-            *("small.tfrecord.gz", "small.tfrecord.gz.tfidx"),
-            *("train.tfrecord", "train.tfrecord.tfidx"),
-        ]
+def test_order_table_of_uneven_ranks(tmp_path: Path) -> None:
+    text = page("order.md")
+    rows = re.findall(r'^\| `"(keep|drop|pad)"` \| (.*) \| ([\d, ]+) \|$', text, re.MULTILINE)
+    assert len(rows) == 3
+    paths = write_files(tmp_path, [6, 5])
+    schema = {"id": tio.FixedLenFeature([], "int64")}
+    for uneven, batches, lengths in rows:
+        for rank, (cell, length) in enumerate(
+            zip(batches.split(" | "), lengths.split(", "), strict=True)
+        ):
+            dataset = tio.TFRecordDataset(
+                paths, schema, batch_size=2, uneven=uneven, rank=rank, world_size=4
+            )
+            ids = [" ".join(map(str, batch["id"].tolist())) for batch in dataset]
+            assert re.findall("`(.*?)`", cell) == ids
+            assert len(dataset) == int(length)
 
 
-class TestTfds:
-    def test_its_python_runs(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.chdir(tmp_path)
-        (tmp_path / "data").symlink_to(GOLDEN)
-        names = run_page("tfds.md", tmp_path, [1], 6)
-        assert names["rest"].num_records == 12
-
-    def test_every_connector_is_in_its_table(self) -> None:
-        text = (ROOT / "docs" / "tfds.md").read_text("utf-8")
-        [table] = re.findall(r"^\| TFDS connector \|.*\n((?:\|.*\n)+)", text, re.MULTILINE)
-        columns = [row.split("|")[1] for row in table.splitlines()[1:]]
-        named = set(re.findall(r"`(\w+)", " ".join(columns)))
-        connectors = {
-            *("Scalar", "Tensor", "Text", "ClassLabel", "Image", "LabeledImage", "BBoxFeature"),
-            *("Audio", "Video", "Sequence", "Dataset", "Translation"),
-            "TranslationVariableLanguages",
-        }
-        assert named >= connectors
+def test_gpu_python_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run_page("gpu.md", tmp_path, [9, 4, 11], 7)
+    text = page("gpu.md")
+    if not torch.cuda.is_available():
+        *printed, bottleneck = capsys.readouterr().out.splitlines()
+        assert all(f"    {line}\n" in text for line in printed)
+        assert len(printed) == 5
+        assert bottleneck.startswith("the training loop waits ")
 
 
-class TestConverting:
-    text = (ROOT / "docs" / "converting.md").read_text("utf-8")
-
-    def test_its_python_runs(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        monkeypatch.chdir(tmp_path)
-        run_page("converting.md", tmp_path, [1], 8)
-        assert capsys.readouterr().out.count("skipped: more.csv: row ") == 2
-
-    def test_its_functions_are_there(self) -> None:
-        names = re.findall(r"^\| .* \| `tio\.convert\.(\w+)` \|", self.text, re.MULTILINE)
-        assert sorted(names) == [
-            name for name in public_names(tio.convert) if name.startswith("from_")
-        ]
-
-    def test_its_suffixes_are_those_looked_for(self) -> None:
-        [sentence] = re.findall(r"Files that do not end in (.*?), and", self.text, re.DOTALL)
-        assert tuple(re.findall(r"`(\.\w+)`", sentence)) == IMAGE_SUFFIXES
+def test_statistics_python_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run_page("statistics.md", tmp_path, [9, 4, 11], 4)
+    assert "\nthe training loop waits " in capsys.readouterr().out
 
 
-class TestRecordFiles:
-    def test_its_commands_are_there(self) -> None:
-        text = (ROOT / "docs" / "record-files.md").read_text("utf-8")
-        rows = re.findall(
-            r"^\| `torchrec-io (\w+) [^`]*` \| `tio\.\w+\.(\w+)` \|", text, re.MULTILINE
-        )
-        assert len(rows) == 12
-        commands = {c.name or getattr(c.callback, "__name__", "") for c in app.registered_commands}
-        assert {name for name, _ in rows} <= commands
-        assert {name for _, name in rows} <= {*public_names(tio.tools), *public_names(tio.convert)}
+def test_statistics_it_explains_all_numbers() -> None:
+    text = page("statistics.md")
+    for name in tio.LoadingStats().as_dict():
+        assert re.search(rf"^\| .*`{name}`.* \|", text, re.MULTILINE), name
 
 
-class TestImages:
-    def test_its_python_runs(self, tmp_path: Path) -> None:
-        images = [
-            encoded(smooth(70 + 3 * n, 200 - 5 * n, seed=n), "JPEG", quality=90) for n in range(24)
-        ]
-        path = write_images(tmp_path / "images", images)
-        names = run_page("images.md", tmp_path, [], 10, [path])
-        box = names["halves"].augment(30, 50, np.random.default_rng(1))
-        assert box[2:4] == (30, 30)
-        assert box.left in (0, 20)
+def test_writing_python_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "data").mkdir()
+    names = run_page("writing.md", tmp_path / "data", [], 7)
+    assert "data/train-00000-of-00004" in capsys.readouterr().out
+    assert names["shard"] == 1
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        *("data", "even.tfrecord", "kinds.tfrecord", "rewards.tfrecord"),
+        *("small.tfrecord.gz", "small.tfrecord.gz.tfidx"),
+        *("train.tfrecord", "train.tfrecord.tfidx"),
+    ]
 
-    def test_every_rule_has_a_test(self) -> None:
-        text = (ROOT / "docs" / "images.md").read_text("utf-8")
-        rows = re.findall(r"^\| .* \| `([\w/.]+)::(\w+)` \|$", text, re.MULTILINE)
-        assert len(rows) == 35
-        for file, test in rows:
-            assert f"\ndef {test}(" in (TESTS / file).read_text("utf-8"), test
 
-    def test_every_argument_is_explained(self) -> None:
-        text = (ROOT / "docs" / "images.md").read_text("utf-8")
-        for field in dataclasses.fields(tio.ImageFeature):
-            assert re.search(rf"\b{field.name}\b", text), field.name
+def test_tfds_python_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "data").symlink_to(GOLDEN)
+    names = run_page("tfds.md", tmp_path, [1], 6)
+    assert names["rest"].num_records == 12
+
+
+def test_every_connector_is_in_its_table() -> None:
+    text = page("tfds.md")
+    [table] = re.findall(r"^\| TFDS connector \|.*\n((?:\|.*\n)+)", text, re.MULTILINE)
+    columns = [row.split("|")[1] for row in table.splitlines()[1:]]
+    named = set(re.findall(r"`(\w+)", " ".join(columns)))
+    connectors = {
+        *("Scalar", "Tensor", "Text", "ClassLabel", "Image", "LabeledImage", "BBoxFeature"),
+        *("Audio", "Video", "Sequence", "Dataset", "Translation"),
+        "TranslationVariableLanguages",
+    }
+    assert named >= connectors
+
+
+def test_converting_python_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    run_page("converting.md", tmp_path, [1], 8)
+    assert capsys.readouterr().out.count("skipped: more.csv: row ") == 2
+
+
+def test_converting_functions_are_there() -> None:
+    names = re.findall(r"^\| .* \| `tio\.convert\.(\w+)` \|", page("converting.md"), re.MULTILINE)
+    assert sorted(names) == [name for name in public_names(tio.convert) if name.startswith("from_")]
+
+
+def test_converting_suffixes_are_those_looked_for() -> None:
+    [sentence] = re.findall(
+        r"Files that do not end in (.*?), and", page("converting.md"), re.DOTALL
+    )
+    assert tuple(re.findall(r"`(\.\w+)`", sentence)) == IMAGE_SUFFIXES
+
+
+def test_record_files_commands_are_there() -> None:
+    text = page("record-files.md")
+    rows = re.findall(r"^\| `torchrec-io (\w+) [^`]*` \| `tio\.\w+\.(\w+)` \|", text, re.MULTILINE)
+    assert len(rows) == 12
+    commands = {c.name or getattr(c.callback, "__name__", "") for c in app.registered_commands}
+    assert {name for name, _ in rows} <= commands
+    assert {name for _, name in rows} <= {*public_names(tio.tools), *public_names(tio.convert)}
+
+
+def test_images_python_runs(tmp_path: Path) -> None:
+    images = [
+        encoded(smooth(70 + 3 * n, 200 - 5 * n, seed=n), "JPEG", quality=90) for n in range(24)
+    ]
+    path = write_images(tmp_path / "images", images)
+    names = run_page("images.md", tmp_path, [], 10, [path])
+    box = names["halves"].augment(30, 50, np.random.default_rng(1))
+    assert box[2:4] == (30, 30)
+    assert box.left in (0, 20)
+
+
+def test_images_every_argument_is_explained() -> None:
+    text = page("images.md")
+    for field in dataclasses.fields(tio.ImageFeature):
+        assert re.search(rf"\b{field.name}\b", text), field.name
 
 
 @pytest.mark.parametrize(

@@ -125,16 +125,6 @@ def test_resume_needs_a_checkpoint(train: Train) -> None:
     assert train("--resume", ends=ends) == []
 
 
-def test_only_missing_files_are_made(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    before = {path: path.stat().st_mtime_ns for path in data.iterdir()}
-    for path in data.glob("validation-*"):
-        path.unlink()
-    imagenet.make_files(data, TRAINING, VALIDATION)
-    assert capsys.readouterr().out == f"{data}: validation files of {VALIDATION} images\n"
-    changed = {path.name for path in data.iterdir() if path.stat().st_mtime_ns != before[path]}
-    assert changed == {"validation-00000-of-00001", "validation-00000-of-00001.tfidx"}
-
-
 def train_on_two_ranks(data: Path, folder: Path, stop: int, *options: str) -> list[list[Step]]:
     """Run the example with torchrun, and return the steps of each rank; 0 does not stop it."""
     torchrun = [

@@ -246,7 +246,8 @@ def test_errors_name_the_values_that_fit(
             check_lanes(**{**fits, name: value})  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("bad", [0, -1, 1.5, "yes", True, 2**20 + 1])
-def test_invalid_lanes_are_rejected(bad: Any) -> None:
-    with pytest.raises(ValueError, match=r"^lanes must be an integer from 1 to 1048576, got"):
-        Shuffle(block=2, window=2, lanes=bad)
+def test_invalid_lanes_are_rejected() -> None:
+    lanes: list[Any] = [0, -1, 1.5, "yes", True, 2**20 + 1]
+    for bad in lanes:
+        with pytest.raises(ValueError, match=r"^lanes must be an integer from 1 to 1048576, got"):
+            Shuffle(block=2, window=2, lanes=bad)

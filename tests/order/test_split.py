@@ -152,9 +152,8 @@ def test_percentages_and_weights() -> None:
             assert fractions_to_counts(weights, size) == expected
 
 
-@pytest.mark.parametrize(
-    ("fractions", "reason"),
-    [
+def test_invalid_fractions_are_rejected() -> None:
+    for fractions, reason in (
         ([], "the sum 0$"),
         ([0.5, 0.4], "the sum 0.9$"),
         ([0.8, 0.1, 0.2], "the sum 1.1$"),
@@ -163,11 +162,9 @@ def test_percentages_and_weights() -> None:
         ([1.5, -0.5], "positive"),
         ([math.nan, 1.0], "positive"),
         ([math.inf], "positive"),
-    ],
-)
-def test_invalid_fractions_are_rejected(fractions: list[float], reason: str) -> None:
-    with pytest.raises(ValueError, match=f"fractions must .*{reason}"):
-        fractions_to_counts(fractions, 10)
+    ):
+        with pytest.raises(ValueError, match=f"fractions must .*{reason}"):
+            fractions_to_counts(fractions, 10)
 
 
 # ---- by records ----

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.support.indexes import write_index
 from tests.support.tfrecord import frame, write_tfrecord
 from torchrec_io import (
     CorruptRecordError,
@@ -21,7 +20,11 @@ from torchrec_io import (
     _core,
 )
 from torchrec_io._records.index_cache import IndexSearch, cache_path, open_indexes
+from torchrec_io._records.index_file import encode_index
+from torchrec_io._storage.compression import CHECKED_BYTES, Compression
+from torchrec_io._storage.local import LocalFile
 from torchrec_io._storage.location import Location
+from torchrec_io._storage.seek_points import START, SeekPoints
 
 RECORDS = [b"%03d" % number for number in range(100)]
 FRAME = 19
@@ -33,28 +36,49 @@ def data(tmp_path: Path) -> Path:
     return write_tfrecord(tmp_path / "data", RECORDS)
 
 
+def write_index(
+    data: Path,
+    starts: list[int],
+    end: int,
+    *,
+    compression: Compression | None = None,
+    footer_bytes: int = 0,
+) -> Path:
+    """Write an index with valid checksums beside a data file, whatever it says about the file."""
+    points = None
+    if compression is not None:
+        points = SeekPoints.of([START], [0] * -(-(end + footer_bytes) // CHECKED_BYTES))
+    each = np.array(starts, np.uint64)
+    content = encode_index(
+        LocalFile(data), each, end, compression, points, footer_bytes=footer_bytes
+    )
+    path = data.with_name(f"{data.name}.tfidx")
+    path.write_bytes(content)
+    return path
+
+
 ALL = list(range(0, TOTAL, FRAME))
 HALF = TOTAL // 2
-# Starts, end, header and footer of indexes that leave out records, or contradict the file.
-WRONG: dict[str, tuple[list[int], int, int, int]] = {
-    "first half": (ALL[:50], HALF, 0, 0),
-    "first half, rest as a footer": (ALL[:50], HALF, 0, TOTAL - HALF),
-    "second half": (ALL[50:], TOTAL, HALF, 0),
-    "nothing": ([], 0, 0, 0),
-    "nothing, all as a footer": ([], 0, 0, TOTAL),
-    "end past the file": (ALL, TOTAL + 1, 0, 0),
-    "end far past the file": (ALL, 2**62, 0, 0),
-    "end before the file's": (ALL, TOTAL - 1, 0, 0),
-    "equal starts": ([*ALL[:9], ALL[8], *ALL[10:]], TOTAL, 0, 0),
-    "descending starts": ([*ALL[:9], ALL[10], ALL[9], *ALL[11:]], TOTAL, 0, 0),
-    "records too short": ([*ALL[:9], ALL[9] + 5, *ALL[10:]], TOTAL, 0, 0),
+# Starts, end and footer of indexes that leave out records, or contradict the file.
+WRONG: dict[str, tuple[list[int], int, int]] = {
+    "first half": (ALL[:50], HALF, 0),
+    "first half, rest as a footer": (ALL[:50], HALF, TOTAL - HALF),
+    "second half": (ALL[50:], TOTAL, 0),
+    "nothing": ([], 0, 0),
+    "nothing, all as a footer": ([], 0, TOTAL),
+    "end past the file": (ALL, TOTAL + 1, 0),
+    "end far past the file": (ALL, 2**62, 0),
+    "end before the file's": (ALL, TOTAL - 1, 0),
+    "equal starts": ([*ALL[:9], ALL[8], *ALL[10:]], TOTAL, 0),
+    "descending starts": ([*ALL[:9], ALL[10], ALL[9], *ALL[11:]], TOTAL, 0),
+    "records too short": ([*ALL[:9], ALL[9] + 5, *ALL[10:]], TOTAL, 0),
 }
 
 
 @pytest.mark.parametrize("kind", WRONG)
 def test_wrong_index_is_built_again_or_refused(data: Path, kind: str) -> None:
-    starts, end, header, footer = WRONG[kind]
-    path = write_index(data, starts, end, header_bytes=header, footer_bytes=footer)
+    starts, end, footer = WRONG[kind]
+    path = write_index(data, starts, end, footer_bytes=footer)
     with pytest.raises(IndexFormatError) as caught:
         RecordIndex.load(data)
     assert caught.value.path == str(path)
@@ -70,7 +94,7 @@ def test_wrong_index_is_built_again_or_refused(data: Path, kind: str) -> None:
 @pytest.mark.parametrize("shuffle", [False, True])
 def test_compressed_stream_continues_after_the_index(tmp_path: Path, shuffle: bool) -> None:
     data = write_tfrecord(tmp_path / "x", RECORDS, "gzip")
-    path = write_index(data, ALL[:50], HALF, compression=_core.Compression.gzip)
+    path = write_index(data, ALL[:50], HALF, compression="gzip")
     dataset = TFRecordDataset(data, index=path, batch_size=10, shuffle=shuffle)
     with pytest.raises(StaleIndexError, match="ends at byte 950 of the decompressed stream"):
         list(dataset)

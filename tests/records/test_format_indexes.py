@@ -48,12 +48,6 @@ def test_each_format_has_its_own_cached_index(path: Path) -> None:
     assert [index.index_path for index in again] == [str(name) for name in names[:3]]
 
 
-def test_indexes_computed_from_the_size_are_not_cached(path: Path) -> None:
-    for each in (FixedLength(8), WholeFile()):
-        opened(path, each)
-        assert not cache_path(path, each).exists()
-
-
 def test_index_of_another_format_is_rejected(path: Path) -> None:
     index = tio.RecordIndex.build(path, format=TextLines())
     index.save()

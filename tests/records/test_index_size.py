@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import torchrec_io as tio
-from tests.support.tfrecord import frame, write_tfrecord
+from tests.support.tfrecord import frame
 from torchrec_io._storage.zstd import load_zstd
 
 LARGE = 17 << 20  # records whose index has more than 64 MiB
@@ -69,12 +69,3 @@ def test_a_dataset_uses_an_index_that_was_built_with_a_larger_limit(tmp_path: Pa
         tio.TFRecordDataset(path)
     tio.RecordIndex.build(path, max_index_bytes=80 << 20).save()
     assert len(tio.TFRecordDataset(path)) == LARGE
-
-
-def test_an_own_limit(tmp_path: Path) -> None:
-    path = write_tfrecord(tmp_path / "data", [b"x"] * 40)
-    with pytest.raises(ValueError, match="max_index_bytes must be"):
-        tio.RecordIndex.build(path, max_index_bytes=0)
-    with pytest.raises(tio.IndexTooLargeError, match="the index of 40 records or more"):
-        tio.RecordIndex.build(path, max_index_bytes=159)
-    assert len(tio.RecordIndex.build(path, max_index_bytes=160)) == 40

@@ -112,20 +112,6 @@ def test_threads_end_after_an_error_without_the_garbage_collector() -> None:
             gc.enable()
 
 
-def test_a_closed_iterator_leaves_no_thread_or_file(path: str) -> None:
-    others = threads_of_other_tests()
-    threads, files = threading.active_count(), len(os.listdir("/proc/self/fd"))
-    iterator = iter(open_batches(path))
-    next(iterator)
-    assert threading.active_count() > threads
-    iterator.close()
-    wait_until_threads_end(others)
-    assert threading.active_count() <= threads
-    del iterator
-    gc.collect()
-    assert len(os.listdir("/proc/self/fd")) <= files
-
-
 def test_raised_errors_keep_no_file_open(path: str) -> None:
     damaged = Path(path)
     damaged.write_bytes(damaged.read_bytes()[:-10] + bytes(10))

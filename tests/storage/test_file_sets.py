@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import fsspec  # type: ignore[import-untyped]
 import pytest
 
 import torchrec_io as tio
 from tests.support.examples import example_of
-from tests.support.tfrecord import frame, write_tfrecord
+from tests.support.tfrecord import write_tfrecord
 from torchrec_io._storage.paths import expand_paths
 
 TRAIN, VAL = "data/train-*-of-00002", "data/val-*-of-00002"
@@ -151,33 +150,6 @@ def test_a_folder_whose_name_looks_like_a_pattern(folder: Path) -> None:
     with pytest.raises(ValueError, match=re.escape("or pass 'data/x[[]1]/*' to read all")):
         tio.TFRecordDataset("data/x[1]")
     assert tio.TFRecordDataset("data/x[[]1]/*").num_records == 2
-
-
-# ---- remote folders ----
-
-
-@pytest.fixture
-def memory() -> Iterator[fsspec.AbstractFileSystem]:
-    filesystem = fsspec.filesystem("memory")
-    for name in ("train", "val"):
-        for shard in range(2):
-            path = f"/mixed/{name}-{shard:05d}-of-00002"
-            filesystem.pipe_file(path, frame(record(shard)))
-            filesystem.pipe_file(f"/above/{name}/x-{shard:05d}-of-00002", frame(record(shard)))
-    yield filesystem
-    filesystem.rm("/mixed", recursive=True)
-    filesystem.rm("/above", recursive=True)
-
-
-@pytest.mark.usefixtures("memory")
-@pytest.mark.parametrize("path", ["memory://mixed", "memory://mixed/"])
-def test_remote_folders(path: str) -> None:
-    message = r"2 sets of files: 'memory://mixed/train-\*-of-00002'.*or pass 'memory://mixed/\*'"
-    for reader in (tio.TFRecordDataset, tio.Schema.infer):
-        with pytest.raises(ValueError, match=message):
-            reader(path)
-    assert len(list(tio.TFRecordStream("memory://mixed/train-*"))) == 2
-    assert [other.records for other in tio.report(path).other_sets] == [2]
 
 
 # ---- files one folder down ----

@@ -58,7 +58,7 @@ def test_gathering_between_buffers_and_inside_one() -> None:
         _core.gather(source, np.zeros((1, 2), np.int64), target)
 
 
-@pytest.mark.parametrize("year", [1600, 1969, 2300, 4000])
+@pytest.mark.parametrize("year", [1600, 4000])
 def test_times_that_nanoseconds_do_not_hold(year: int) -> None:
     """Not every file system keeps such times; that in memory does."""
     with tempfile.TemporaryDirectory(dir="/dev/shm" if sys.platform == "linux" else None) as folder:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.processes import is_running, wait_until
 from torchrec_io._storage.ordered_pool import THREAD_NAME, OrderedPool
 from torchrec_io.errors import DecodeError
 
@@ -74,14 +75,6 @@ if __name__ == "__main__":
 """
 
 
-def running(pid: int) -> bool:
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text("utf-8").rpartition(")")[2].split()[0]
-    except OSError:
-        return False
-    return state != "Z"
-
-
 @pytest.mark.skipif(not os.path.isdir("/proc"), reason="looks for processes under /proc")
 @pytest.mark.parametrize("by", [signal.SIGKILL, signal.SIGINT])
 def test_processes_end_with_their_parent(tmp_path: Path, by: signal.Signals) -> None:
@@ -102,8 +95,4 @@ def test_processes_end_with_their_parent(tmp_path: Path, by: signal.Signals) -> 
     _, errors = process.communicate(timeout=30)
     assert process.returncode in (-by, 1)
     assert errors.count("Traceback") == (by == signal.SIGINT), errors
-    for _ in range(500):
-        if not any(map(running, pids)):
-            return
-        time.sleep(0.01)
-    pytest.fail("a process goes on")
+    wait_until(lambda: not any(map(is_running, pids)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
@@ -16,32 +15,14 @@ def pairs(*values: Sequence[Any]) -> list[tuple[Any, ...]]:
     Args:
         values: The values of each argument.
     """
-    left = {
-        (first, one, second, other)
-        for first, second in itertools.combinations(range(len(values)), 2)
-        for one in range(len(values[first]))
-        for other in range(len(values[second]))
-    }
-    all_cases = list(itertools.product(*(range(len(some)) for some in values)))
-    pairs_of_case = {
-        case: {
-            (first, case[first], second, case[second])
-            for first, second in itertools.combinations(range(len(case)), 2)
-        }
-        for case in all_cases
-    }
-    chosen = []
-    while left:
-        best = max(all_cases, key=lambda case: len(pairs_of_case[case] & left))
-        chosen.append(best)
-        left -= pairs_of_case[best]
-    return [tuple(some[i] for some, i in zip(values, case, strict=True)) for case in chosen]
+    places = cover(list(itertools.product(*(range(len(some)) for some in values))))
+    return [tuple(some[at] for some, at in zip(values, case, strict=True)) for case in places]
 
 
-def pairs_of(cell: Any) -> set[tuple[tuple[str, Any], tuple[str, Any]]]:
-    """Return the pairs of fields of a dataclass with their values."""
-    values = [(field.name, getattr(cell, field.name)) for field in dataclasses.fields(cell)]
-    return set(itertools.combinations(values, 2))
+def pairs_of(cell: Any) -> set[Any]:
+    """Return the pairs of values of a tuple or a dataclass, with their places."""
+    values = cell if isinstance(cell, tuple) else vars(cell).values()
+    return set(itertools.combinations(enumerate(values), 2))
 
 
 def cover(cells: Sequence[T], chosen: Iterable[T] = ()) -> list[T]:
@@ -51,7 +32,7 @@ def cover(cells: Sequence[T], chosen: Iterable[T] = ()) -> list[T]:
     result is the same in every run.
 
     Args:
-        cells: The cells to choose from, instances of a dataclass.
+        cells: The cells to choose from, tuples or instances of a dataclass.
         chosen: Cells that are part of the result in any case.
     """
     result = list(dict.fromkeys(chosen))

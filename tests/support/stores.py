@@ -53,7 +53,7 @@ class S3Server:
             "region": "us-east-1",
         }
 
-    def environment(self) -> dict[str, str]:
+    def environment(self, port: int | None = None) -> dict[str, str]:
         """Return the variables that have the same effect as the options."""
         names = {
             "endpoint": "AWS_ENDPOINT_URL",
@@ -61,7 +61,7 @@ class S3Server:
             "secret_access_key": "AWS_SECRET_ACCESS_KEY",
             "region": "AWS_REGION",
         }
-        return {names[name]: value for name, value in self.options().items()}
+        return {names[name]: value for name, value in self.options(port).items()}
 
     def put(self, key: str, data: bytes) -> str:
         """Write an object."""

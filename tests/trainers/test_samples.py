@@ -9,9 +9,7 @@ from typing import Any
 import pytest
 import torch
 import webdataset
-from accelerate import Accelerator
 from accelerate.state import AcceleratorState, GradientState
-from accelerate.utils import DataLoaderConfiguration
 from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 from torch import Tensor, nn
@@ -186,24 +184,3 @@ def test_packed_rows_in_the_trainer(
     options = {"per_device_train_batch_size": 3, "num_train_epochs": 1}
     train(model, documents, tmp_path, dataloader_num_workers=workers, **options)
     assert sorted(model.seen) == TOKENS
-
-
-@pytest.mark.parametrize("loader", ["DataLoader", "make_loader"])
-def test_packed_rows_with_accelerate(documents: tio.TFRecordDataset, loader: str) -> None:
-    config = DataLoaderConfiguration(dispatch_batches=False)
-    accelerator = Accelerator(cpu=True, dataloader_config=config)
-    batches: Any = tio.make_loader(documents.replace(batch_size=3))
-    if loader == "DataLoader":
-        batches = accelerator.prepare(DataLoader(documents, batch_size=3))
-    for _ in range(2):
-        steps = [step["input_ids"] for step in batches]
-        seen = torch.cat(steps)
-        assert sorted(seen[seen > 0].tolist()) == TOKENS
-        assert {*map(len, steps[:-1])} == {3}
-
-
-def test_accelerate_cannot_send_the_columns_of_documents(documents: tio.TFRecordDataset) -> None:
-    """By default one process would read for all of them."""
-    loader = Accelerator(cpu=True).prepare(DataLoader(documents, batch_size=3))
-    with pytest.raises(ValueError, match="segment_lengths"):
-        next(iter(loader))

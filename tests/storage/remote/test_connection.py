@@ -8,12 +8,12 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.support.processes import is_running, wait_until
 from tests.support.web import WebServer
 from torchrec_io._storage.byte_source import read_bytes
 from torchrec_io._storage.location import Location
@@ -34,20 +34,6 @@ options = RemoteOptions()
 assert len(read_bytes(Location.of(url, options).open(), 0, 1 << 20)) == 1 << 20
 print(access(url, options).client.helper_pid, flush=True)
 """
-
-
-def is_running(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text("utf-8").rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
-
-
-def wait_until_ended(pid: int) -> None:
-    end = time.monotonic() + 30
-    while is_running(pid):
-        assert time.monotonic() < end, "the helper did not end"
-        time.sleep(0.02)
 
 
 def started(url: str, rest: str) -> tuple[subprocess.Popen[str], int]:
@@ -79,7 +65,7 @@ def test_the_helper_ends_when_its_parent_is_killed(web: WebServer, has_child: bo
     process.kill()
     process.wait()
     try:
-        wait_until_ended(helper)
+        wait_until(lambda: not is_running(helper))
     finally:
         if has_child:
             os.killpg(process.pid, signal.SIGKILL)
@@ -114,7 +100,7 @@ def test_reading_goes_on_after_ctrl_c(web: WebServer) -> None:
     may_answer.set()
     output, errors = process.communicate(timeout=30)
     assert (output, errors) == ("1000 10\n", "")
-    wait_until_ended(helper)
+    wait_until(lambda: not is_running(helper))
 
 
 @pytest.mark.parametrize("is_reading", [False, True])

@@ -86,11 +86,16 @@ def test_what_paths_stand_for(bucket: S3Server, path: str, count: int) -> None:
         ("s3://data/none/*", "matches no object"),
         ("s3://data/set/x-{00004..00007}-of-00006", r"2 of 4 objects are missing: '.*x-00006"),
         ("s3://none/set/x", "no such object or folder: 's3://none/set/x'"),
+        (
+            "s3://data/set",
+            r"has 2 sets of files: .* and 1 other, 's3://data/set/x-",
+        ),
+        ("s3://data/above", "but has folders: 's3://data/above/shards'; pass"),
         ("s3://none/*", r"the pattern 's3://none/\*' matches no object"),
     ],
 )
 def test_paths_that_stand_for_nothing(bucket: S3Server, path: str, message: str) -> None:
-    with pytest.raises(FileNotFoundError, match=message):
+    with pytest.raises((FileNotFoundError, ValueError), match=message):
         TFRecordDataset(path, storage_options=bucket.options())
 
 

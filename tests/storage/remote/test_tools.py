@@ -116,7 +116,7 @@ def remote_files(url: str, options: dict[str, Any]) -> dict[str, bytes]:
 
 
 TOOLS: dict[str, Callable[..., Any]] = {
-    "merge": lambda at, out, **o: tio.tools.merge(f"{at}/x-*", f"{out}/a.tfrecord", **o),
+    "merge": lambda at, out, **o: tio.tools.merge(f"{at}/x-*", f"{out}/a b%é.tfrecord", **o),
     "split": lambda at, out, **o: tio.tools.split(f"{at}/x-*", f"{out}/p", [0.7, 0.3], **o),
     "reshard": lambda at, out, **o: tio.tools.reshard(
         f"{at}/x-*", f"{out}/y", max_bytes=4000, compression="gzip", **o

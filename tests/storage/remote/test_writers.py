@@ -7,9 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import fsspec  # type: ignore[import-untyped]
@@ -17,12 +15,11 @@ import pytest
 
 import torchrec_io as tio
 from tests.conftest import ROOT
+from tests.support.processes import wait_until
 from tests.support.stores import S3Server
 from tests.support.web import WebServer
-from torchrec_io._storage.byte_source import read_bytes
 from torchrec_io._storage.folders import stamps_in
 from torchrec_io._storage.location import Location
-from torchrec_io._storage.remote.options import RemoteOptions
 from torchrec_io._writing.output_group import OutputGroup
 
 LARGE = [bytes([number]) * 1_000_000 for number in range(20)]
@@ -51,28 +48,6 @@ def read(url: str, options: dict[str, Any] | None) -> list[bytes]:
 # ---- what is written ----
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("records", "compression"),
-    [([], "gzip"), ([b"one", b"two"], None), (LARGE, "zlib"), (LARGE, None)],
-    ids=["empty gzip", "small", "zlib in parts", "in parts"],
-)
-def test_files_are_those_of_the_local_writer(
-    s3: S3Server, tmp_path: Path, records: list[bytes], compression: Any
-) -> None:
-    records = [os.urandom(len(record) // 2) + record for record in records]
-    path, url = tmp_path / "a b%é.tfrecord", "s3://data/same/a b%é.tfrecord"
-    with tio.TFRecordWriter(path, compression) as writer:
-        for record in records:
-            writer.write(record)
-    write(url, records, s3, compression=compression, index=True)
-    remote = RemoteOptions(s3.options())
-    assert read_bytes(Location.of(url, remote).open(), 0, 1 << 30) == path.read_bytes()
-    index = tio.RecordIndex.load(f"{url}.tfidx", url, storage_options=s3.options())
-    index.check_fresh()
-    assert len(index) == len(records)
-
-
 @pytest.mark.parametrize("limit", [{"num_shards": 2}, {"max_bytes": 12_000_000}])
 def test_shards(s3: S3Server, limit: dict[str, Any]) -> None:
     name = f"s3://data/{next(iter(limit))}/x"
@@ -85,6 +60,8 @@ def test_shards(s3: S3Server, limit: dict[str, Any]) -> None:
     names = [os.path.basename(path) for path in writer.paths]
     assert names_in(s3, next(iter(limit))) == sorted([*names, *(f"{n}.tfidx" for n in names)])
     assert sorted(read(f"{name}-*", options)) == LARGE
+    for path in writer.paths:
+        tio.RecordIndex.load(f"{path}.tfidx", path, storage_options=options).check_fresh()
     assert not uploads_in(s3, next(iter(limit)))
 
 
@@ -194,13 +171,6 @@ def test_a_process_that_ends(s3: S3Server, number: int) -> None:
     process.communicate(timeout=30)
     wait_until(lambda: not uploads_in(s3, folder))
     assert names_in(s3, folder) == []
-
-
-def wait_until(is_done: Callable[[], bool]) -> None:
-    end = time.monotonic() + 20
-    while not is_done():
-        assert time.monotonic() < end
-        time.sleep(0.1)
 
 
 # ---- existing objects ----
