@@ -16,6 +16,7 @@ from .._schema.survey_files import survey_sample
 from .._storage.local import StrPath
 from .._storage.location import Location
 from ..errors import DecodeError, SchemaError
+from ..tools.outputs import refuse_inputs
 from ..tools.record_files import RecordFiles
 from ..tools.report import JobReport, Result
 from .options import ColumnOptions, ExportOptions, check_options
@@ -34,6 +35,7 @@ class Export:
     Args:
         paths: Files, glob patterns, directories or URLs.
         options: Keyword options of the conversion.
+        outputs: Files to write, as far as they are known, and files to remove.
 
     Attributes:
         report: Counts of the conversion.
@@ -44,9 +46,15 @@ class Export:
 
     Raises:
         TypeError: If there is an unknown option.
+        ValueError: If an output is an input.
     """
 
-    def __init__(self, paths: StrPath | Iterable[StrPath], options: ExportOptions) -> None:
+    def __init__(
+        self,
+        paths: StrPath | Iterable[StrPath],
+        options: ExportOptions,
+        outputs: Iterable[Location] = (),
+    ) -> None:
         check_options(options, ExportOptions)
         self.report = JobReport(options.get("on_error", "raise"), options.get("watcher"))
         self.files = RecordFiles(
@@ -55,6 +63,7 @@ class Export:
             allow_missing=options.get("allow_missing", False),
             storage_options=options.get("storage_options"),
         )
+        refuse_inputs(self.files.locations, outputs)
         self.survey: Survey | None = None
         self._jobs = options.get("jobs", 1)
         self._surveyor = Surveyor(with_values=False)
