@@ -17,11 +17,12 @@ from ..checks import counted
 from ..errors import ConversionError
 from ..tools.report import Result
 from . import arrow as pa
-from .arrow_rows import ColumnTypes, Table, encode_table
+from .arrow_rows import ColumnTypes, encode_table
 from .columns import FoundType, add_types, stored_dtypes
 from .conversion import Conversion, FoundPiece, size_of
 from .escaped_text import END, EscapedText, unescaped
 from .options import ColumnOptions, Options, Types
+from .rows import Table
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -221,7 +222,7 @@ def _find_types(table: Table, names: Sequence[str]) -> FoundPiece:
     """Find the dtypes that some columns need. Digits with a leading zero (02134) are text."""
     found: dict[str, FoundType] = {}
     for name in names:
-        values = table.batch.column(name).view(pa.binary())
+        values = table.columns.column(name).view(pa.binary())
         is_left = pa.compute.is_valid(values)
         for dtype, pattern in _PATTERNS.items():
             is_match = pa.compute.match_substring_regex(values, rf"^\s*{pattern}\s*$")
