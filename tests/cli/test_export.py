@@ -43,23 +43,6 @@ def test_parquet() -> None:
     assert parquet.read_table(second).to_pydict() == {"label": [0, 0]}
 
 
-def test_conversion_in_both_directions() -> None:
-    assert call("convert", "in.tfrecord", "x", "--to", "parquet").exit_code == 0
-    assert call("convert", "x.parquet", "again").exit_code == 0
-    schema = {
-        "image": tio.FixedLenFeature([], "string"),
-        "label": tio.FixedLenFeature([], "int64"),
-        "name": tio.FixedLenFeature([], "string"),
-        "n": tio.FixedLenFeature([2], "int64"),
-    }
-    [before, after] = [
-        tio.parse_examples(list(tio.TFRecordDataset(path)), schema)
-        for path in ("in.tfrecord", "again.tfrecord")
-    ]
-    for name in schema:
-        assert before[name].tolist() == after[name].tolist()
-
-
 def test_webdataset() -> None:
     arguments = ["--key", "name", "--extensions", "image=jpg,label=cls", "--max-bytes", "10KiB"]
     result = call("convert", "in.tfrecord", "out/x", "--to", "webdataset", *arguments)
