@@ -206,6 +206,12 @@ def test_invalid_arguments(tmp_path: Path, options: dict[str, Any], message: str
     assert list(tmp_path.iterdir()) == [path]
 
 
+def test_unknown_options_are_rejected(tmp_path: Path) -> None:
+    options: Any = {"job": 2}
+    with pytest.raises(TypeError, match="unknown option 'job'; the options are on_error, allow_m"):
+        to_webdataset(tmp_path / "in", tmp_path / "out", **options)
+
+
 def test_sample_without_a_file(tmp_path: Path) -> None:
     path = write_tfrecord(tmp_path / "in", [example_of(a=[b"x", b"y"]), example_of(a=[])])
     with pytest.raises(tio.DecodeError, match="the sample has no files") as caught:
