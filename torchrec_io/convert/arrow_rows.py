@@ -14,10 +14,9 @@ from .._schema.specs import FixedLenFeature
 from .._schema.survey import Survey
 from ..errors import ConversionError, TorchRecIOError
 from . import arrow as pa
-from .columns import shortened
 from .conversion import ConvertedPiece
 from .options import Types
-from .rows import Table, encode_rows
+from .rows import Table, encode_rows, shortened
 
 
 class ColumnTypes(NamedTuple):

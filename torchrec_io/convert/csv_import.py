@@ -231,5 +231,5 @@ def _find_types(table: Table, names: Sequence[str]) -> FoundPiece:
             i = pa.compute.index(is_match, True).as_py()
             if i >= 0:
                 value = repr(values[i].as_py().decode(errors="replace"))
-                add_types(found, {name: FoundType(dtype, value, table.places[i], table.path)})
+                add_types(found, {name: FoundType(dtype, table.example(i, value))})
     return FoundPiece(found, table.size)

@@ -168,5 +168,5 @@ def _find_types(table: Table, typed: Types) -> FoundPiece:
         is_empty = pa.types.is_null(unnested(column.type)[1])
         dtype = "none" if is_empty else stored_dtype(column.type) or "object"
         dtype = typed.get(name, dtype)
-        found[name] = FoundType(dtype, shown(column[i]), table.places[i], table.path)
+        found[name] = FoundType(dtype, table.example(i, shown(column[i])))
     return FoundPiece(found, table.size)

@@ -14,6 +14,14 @@ from .conversion import ConvertedPiece
 _FEATURE = re.compile(r" \((?:example \d+, )?feature ('(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")\)\Z")
 
 
+_MAX_SHOWN = 30
+
+
+def shortened(value: str) -> str:
+    """Return the start of a value, for an error message."""
+    return value if len(value) <= _MAX_SHOWN else value[:_MAX_SHOWN] + "…"
+
+
 class Table(NamedTuple):
     """Some rows of a source.
 
@@ -31,6 +39,10 @@ class Table(NamedTuple):
     places: Sequence[str]
     size: int
     errors: Sequence[TorchRecIOError] = ()
+
+    def example(self, row: int, value: str) -> str:
+        """Return a value of a row and its position, for an error message."""
+        return f"{shortened(value)} in {self.places[row]} of {self.path!r}"
 
     def error(self, row: int, reason: str, feature: str | None = None) -> ConversionError:
         """Return an error of a row."""

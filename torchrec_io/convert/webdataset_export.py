@@ -310,20 +310,20 @@ class _TarFiles:
             ValueError: If the tar file has a sample with this key, or the sample has no files or
                 several files of the same name.
         """
-        files = [(f"{key}.{extension}", data) for extension, data in sample]
-        for name, _ in files:
+        files = {f"{key}.{extension}": data for extension, data in sample}
+        for name in files:
             if _RESERVED_NAME.match(name):
                 raise ValueError(f"WebDataset would skip the file {name!r}, whose name is reserved")
-        if not files or len({name for name, _ in files}) < len(files):
+        if not files or len(files) < len(sample):
             raise ValueError("the sample has no files, or several files of the same name")
-        size = sum(_size_in_tar(name, data) for name, data in files)
-        if self.counts[-1] and not self._has_room(size):
+        members = [(_info(name, data), data) for name, data in files.items()]
+        if self.counts[-1] and not self._has_room(sum(_size_in_tar(each) for each, _ in members)):
             self._begin()
         if key in self._keys:
             raise ValueError(f"an earlier record of the tar file has the key {key!r}")
         self._keys.add(key)
-        for name, data in files:
-            self._tar.addfile(_info(name, data), io.BytesIO(data))
+        for info, data in members:
+            self._tar.addfile(info, io.BytesIO(data))
         self.counts[-1] += 1
 
     def _has_room(self, size: int) -> bool:
@@ -349,6 +349,6 @@ def _info(name: str, data: bytes) -> tarfile.TarInfo:
     return info
 
 
-def _size_in_tar(name: str, data: bytes) -> int:
-    header = len(_info(name, data).tobuf(tarfile.PAX_FORMAT))
-    return header + -(-len(data) // _BLOCK_BYTES) * _BLOCK_BYTES
+def _size_in_tar(info: tarfile.TarInfo) -> int:
+    header = len(info.tobuf(tarfile.PAX_FORMAT))
+    return header + -(-info.size // _BLOCK_BYTES) * _BLOCK_BYTES
