@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import closing
 from typing import Any
 
 from .._order.selection import Selection
@@ -154,6 +155,30 @@ class Export:
             max_bytes=max_bytes,
         ):
             yield self._parse(block)
+
+    def write_each(self, write: Callable[[int, Mapping[str, Any]], None]) -> None:
+        """Pass the number and the stored values of each valid record to a function, in order.
+
+        Args:
+            write: Function that writes the record. It may raise DecodeError, without the place of
+                the record, if it cannot be written.
+
+        Raises:
+            DecodeError: If a record does not fit the schema or cannot be written, unless the report
+                skips errors.
+            CorruptRecordError: If a record is damaged, unless the report skips errors.
+        """
+        with closing(self.blocks()) as blocks:
+            for rows in blocks:
+                count = 0
+                for position, number in enumerate(rows.block.numbers.tolist()):
+                    values = {name: column.row(position) for name, column in rows.columns.items()}
+                    try:
+                        write(number, values)
+                        count += 1
+                    except DecodeError as error:
+                        self.skip(number, error.reason, error.feature)
+                self.report.add(count, 0)
 
     def skip(self, number: int, reason: str, feature: str | None) -> None:
         """Count a record as skipped, or raise the reason."""
