@@ -12,7 +12,7 @@ from tests.support.survey_model import comparable, survey_model
 from torchrec_io import Schema
 from torchrec_io._records.record_block import RecordList
 from torchrec_io._records.sequential import iter_records
-from torchrec_io._schema.survey import Surveyor
+from torchrec_io.inspection.surveyor import Surveyor
 
 _WORKLOADS = ("tabular", "ragged", "mnist")
 # Plain Python takes up to a millisecond for each.

@@ -14,6 +14,7 @@ import ast
 import os
 import random
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -250,6 +251,7 @@ def main() -> int:
     given = parser.parse_args()
     if _run(["git", "diff", "--quiet"]).returncode:
         parser.error("the checkout has changes: commit them first")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # which puts the file back
     survivors = []
     for number, mutant in enumerate(draw(given.count, given.seed, given.only), 1):
         found = noticed_by(mutant)

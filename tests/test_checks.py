@@ -11,20 +11,15 @@ from torchrec_io.checks import MOST, check_choice, check_integer, counted, is_in
 from torchrec_io.errors import SchemaError
 
 
-@pytest.mark.parametrize("value", [0, 3, -1, np.int8(3), np.uint64(2**63)])
-def test_integers(value: Any) -> None:
-    assert is_integer(value)
-
-
-@pytest.mark.parametrize("value", [True, np.bool_(1), 1.0, "1", None, np.float32(1), [1]])
-def test_other_values_are_not_integers(value: Any) -> None:
-    assert not is_integer(value)
-    with pytest.raises(ValueError, match=r"^n must be a non-negative integer, got "):
-        check_integer("n", value)
-
-
-def test_an_integer_of_numpy_becomes_one_of_python() -> None:
+def test_integers() -> None:
+    integers: list[Any] = [0, 3, -1, np.int8(3), np.uint64(2**63)]
+    others: list[Any] = [True, np.bool_(1), 1.0, "1", None, np.float32(1), [1]]
+    assert all(map(is_integer, integers))
     assert type(check_integer("n", np.int64(4))) is int
+    for value in others:
+        assert not is_integer(value)
+        with pytest.raises(ValueError, match=r"^n must be a non-negative integer, got "):
+            check_integer("n", value)
 
 
 @pytest.mark.parametrize(

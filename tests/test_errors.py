@@ -17,20 +17,10 @@ from torchrec_io import errors
 from torchrec_io.errors import DecodeError, TorchRecIOError
 
 FIELDS = ("reason", "path", "record", "offset", "feature")
-CLASSES = [
-    errors.TorchRecIOError,
-    errors.CorruptRecordError,
-    errors.RecordTooLargeError,
-    errors.TruncatedFileError,
-    errors.StaleIndexError,
-    errors.IndexFormatError,
-    errors.IndexTooLargeError,
-    errors.WrongShardError,
-    errors.SchemaError,
-    errors.DecodeError,
-    errors.TransformError,
-    errors.StateMismatchError,
-    errors.ConversionError,
+CLASSES: list[Any] = [
+    value
+    for value in vars(errors).values()
+    if isinstance(value, type) and issubclass(value, Exception)
 ]
 
 reasons = st.sampled_from(
@@ -67,21 +57,11 @@ def pickled(error: TorchRecIOError, protocol: int = pickle.DEFAULT_PROTOCOL) -> 
     return again
 
 
-@pytest.mark.parametrize("cls", CLASSES)
-def test_there_is_one_base_class(cls: type[TorchRecIOError]) -> None:
-    assert issubclass(cls, TorchRecIOError)
-    assert issubclass(cls, Exception)
-    assert not issubclass(cls, (ValueError, OSError))
-    assert cls.__module__ == "torchrec_io.errors"
-
-
-def test_no_error_class_is_forgotten_here() -> None:
-    found = {
-        value
-        for value in vars(errors).values()
-        if isinstance(value, type) and issubclass(value, Exception)
-    }
-    assert found == set(CLASSES)
+def test_there_is_one_base_class() -> None:
+    for cls in CLASSES:
+        assert issubclass(cls, TorchRecIOError)
+        assert not issubclass(cls, (ValueError, OSError))
+        assert cls.__module__ == "torchrec_io.errors"
 
 
 @pytest.mark.parametrize(
@@ -105,10 +85,10 @@ def test_the_text_has_all_known_attributes(fields: dict[str, Any], text: str) ->
 
 
 @pytest.mark.parametrize("cls", CLASSES)
-@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
-def test_pickling_keeps_every_field(cls: type[TorchRecIOError], protocol: int) -> None:
+def test_pickling_keeps_every_field(cls: type[TorchRecIOError]) -> None:
     error = cls("it broke", path="/d/f", record=3, offset=44, feature="x")
-    for again in (pickled(error, protocol), copy.deepcopy(error)):
+    protocols = range(pickle.HIGHEST_PROTOCOL + 1)
+    for again in (*(pickled(error, each) for each in protocols), copy.deepcopy(error)):
         assert type(again) is cls
         assert fields_of(again) == fields_of(error)
         assert str(again) == str(error)

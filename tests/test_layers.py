@@ -39,6 +39,7 @@ ROOMS = (
     "_datasets",
     "_loading",
     # Optional rooms: they use the core, which imports them only inside the functions of FACADE.
+    "inspection",
     "tfds",
     "episodes",
     "ranking",
@@ -52,14 +53,19 @@ ROOMS = (
     "cluster",
     "cli",
 )
-FIRST_OPTIONAL = ROOMS.index("tfds")
+FIRST_OPTIONAL = ROOMS.index("inspection")
 WITH_TORCH = {"_tensors", "_datasets", "_loading"}
 EVERYWHERE = {"_core", "_jpeg", "_png", "__version__"}
 
 # Functions of the core that import a room below them, when they are called: the file, the function
 # and the room. "TYPE_CHECKING" stands for imports that only type checkers see.
 FACADE = {
+    ("_schema/schema.py", "Schema.infer", "inspection"),
     ("_schema/schema.py", "Schema.from_tfds", "tfds"),
+    ("_schema/schema.py", "TYPE_CHECKING", "inspection"),
+    ("_schema/feature_mapping.py", "TYPE_CHECKING", "inspection"),
+    ("_parsing/parser.py", "_hint_at", "inspection"),
+    ("_datasets/absent_features.py", "_warning", "inspection"),
     ("_tensors/trainers.py", "trainer_hooks", "integrations"),
     ("_datasets/tfrecord.py", "TFRecordDataset.from_tfds", "tfds"),
     ("_datasets/tfrecord.py", "TFRecordDataset.steps", "episodes"),
@@ -72,7 +78,6 @@ FACADE = {
 # Functions below the public ones that take ``storage_options``, to make the locations of files.
 LOCATING = {
     ("cluster/shared_paths.py", "expand_shared_paths"),
-    ("_schema/infer.py", "infer_parts"),
     ("tools/outputs.py", "check_file_name"),
     ("tools/record_files.py", "RecordFiles.__init__"),
     ("_writing/record_writer.py", "Writer.__init__"),
@@ -268,7 +273,7 @@ def test_the_core_names_no_trainer() -> None:
 
 def loaded_after(statement: str) -> set[str]:
     """Return the modules that a fresh interpreter has loaded after some statements."""
-    code = f"{statement}\nimport sys\nprint(*sys.modules)"
+    code = f"import sys\nbefore = {{*sys.modules}}\n{statement}\nprint(*{{*sys.modules}} - before)"
     done = subprocess.run(
         [sys.executable, "-c", code], check=True, capture_output=True, text=True, timeout=60
     )
@@ -331,6 +336,7 @@ def test_the_table_of_rooms_is_complete_and_in_order() -> None:
 
 
 def test_every_public_name_resolves() -> None:
+    assert not {*public_names(torchrec_io)} & {*ROOMS}
     for name in public_names(torchrec_io):
         value = getattr(torchrec_io, name)
         home = importlib.import_module(value.__module__)
@@ -340,7 +346,7 @@ def test_every_public_name_resolves() -> None:
 
 
 # Rooms whose public names are used as torchrec_io.ROOM.NAME.
-ROOMS_OF_NAMES = ("cluster", "convert", "csv", "presets", "ranking", "tfds", "tools")
+ROOMS_OF_NAMES = ("cluster", "convert", "csv", "inspection", "presets", "ranking", "tfds", "tools")
 # Rooms whose names are modules.
 ROOMS_OF_MODULES = ("integrations", "messages")
 
@@ -350,12 +356,16 @@ def test_public_names_of_a_room_resolve_after_all_its_submodules_are_imported(ro
     """A submodule with the name of a public function would replace it at its first import."""
     module = getattr(torchrec_io, room)
     submodules = [path.stem for path in (PACKAGE / room).glob("[!_]*.py")]
+    assert submodules
     for submodule in submodules:
         importlib.import_module(f"torchrec_io.{room}.{submodule}")
     assert module.__all__
     assert not set(module.__all__) & set(submodules)
+    with pytest.raises(AttributeError, match="no_such_name"):
+        module.no_such_name  # noqa: B018
     for name in module.__all__:
         value = getattr(module, name)
+        assert name in dir(module)
         assert getattr(module, name) is value
         assert isinstance(value, (type, types.FunctionType))
         assert value.__name__ == name
@@ -364,43 +374,20 @@ def test_public_names_of_a_room_resolve_after_all_its_submodules_are_imported(ro
 
 
 @pytest.mark.slow
-def test_public_names_stay_after_all_submodules_are_imported() -> None:
-    """A submodule with the name of a public function would replace it at its first import."""
-    modules = ["torchrec_io", *{module_of(path) for path in SOURCES}]
-    code = (
-        "import importlib, torchrec_io as tio\n"
-        "before = {name: getattr(tio, name) for name in tio.__all__}\n"
-        f"for name in {sorted(modules)!r}:\n"
-        "    if not name.endswith('__main__'):\n"
-        "        importlib.import_module(name)\n"
-        "for name, value in before.items():\n"
-        "    assert getattr(tio, name) is getattr(tio, name) is value, name\n"
-        "assert callable(tio.report)\n"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
-
-
 @pytest.mark.parametrize(
-    ("room", "names"),
+    ("names", "unused"),
     [
-        ("csv", ["Schema"]),
-        ("ranking", ["Schema", "encode", "parse"]),
-        ("tfds", ["Directory", "Split", "even_splits"]),
+        ("tools convert", {"PIL", "pyarrow", "csv", "numpy", "tarfile"}),
+        ("tools.merge tools.repair convert.to_parquet", {"PIL", "pyarrow", "csv", "torch"}),
+        ("convert.from_csv", {"PIL", "pyarrow", "torch"}),
+        ("convert.from_images convert.from_parquet", {"pyarrow", "torch"}),
+        ("tfds.Directory tfds.Split ranking.Schema ranking.encode csv.Schema presets.nsynth",
+         {"torch"}),
     ],
-)
-def test_public_names_of_a_room(room: str, names: list[str]) -> None:
-    assert list(getattr(torchrec_io, room).__all__) == names
-
-
-@pytest.mark.slow
-def test_rooms_load_torch_only_where_they_need_it() -> None:
-    names = "tfds.Directory, tfds.Split, ranking.Schema, ranking.encode, csv.Schema, presets.nsynth"
-    loaded = loaded_after(
-        f"import torchrec_io as tio; {', '.join(f'tio.{name}' for name in names.split(', '))}"
-    )
-    assert "numpy" in loaded
-    assert "torch" not in loaded
-    assert "torch" in loaded_after("import torchrec_io; torchrec_io.ranking.parse")
+)  # fmt: skip
+def test_rooms_load_only_what_they_need(names: str, unused: set[str]) -> None:
+    used = ", ".join(f"torchrec_io.{name}" for name in names.split())
+    assert not loaded_after(f"import torchrec_io; {used}") & unused
 
 
 def test_each_public_name_is_written_once() -> None:

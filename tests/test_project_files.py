@@ -35,20 +35,11 @@ def makefile_targets() -> set[str]:
 
 
 @pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda path: path.stem)
-def test_workflow_calls_targets_that_exist(workflow: Path) -> None:
-    called = [re.findall(r"^make ([a-z-]+)", run, re.MULTILINE) for run in commands_of(workflow)]
-    assert {target for targets in called for target in targets} <= makefile_targets()
-
-
-@pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda path: path.stem)
-def test_workflow_runs_programs_that_exist(workflow: Path) -> None:
+def test_workflows(workflow: Path) -> None:
+    """They run what exists, and their jobs have least permissions and a time limit."""
     for run in commands_of(workflow):
-        for program in re.findall(r"python (\S+\.py)", run):
-            assert (ROOT / program).exists()
-
-
-@pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda path: path.stem)
-def test_jobs_have_least_permissions_and_a_time_limit(workflow: Path) -> None:
+        assert {*re.findall(r"^make ([a-z-]+)", run, re.MULTILINE)} <= makefile_targets()
+        assert all((ROOT / program).exists() for program in re.findall(r"python (\S+\.py)", run))
     loaded = load(workflow)
     assert loaded["permissions"] == {}
     for job in loaded["jobs"].values():
@@ -59,17 +50,6 @@ def test_jobs_have_least_permissions_and_a_time_limit(workflow: Path) -> None:
 def test_the_tests_of_ci_are_the_commands_of_the_readme() -> None:
     commands = commands_of(ROOT / ".github/workflows/test.yml")
     assert [run for run in commands if "make" in run] == ["make test", "make demo"]
-
-
-def test_issue_forms_have_required_keys() -> None:
-    for path in (ROOT / ".github/ISSUE_TEMPLATE").glob("*.yml"):
-        form = load(path)
-        if path.stem == "config":
-            continue
-        assert form["name"]
-        assert form["description"]
-        ids = [part["id"] for part in form["body"] if part["type"] != "markdown"]
-        assert len(ids) == len(set(ids)) > 0
 
 
 def test_hooks_have_the_versions_of_the_constraints() -> None:

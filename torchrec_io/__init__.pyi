@@ -1,6 +1,7 @@
 from . import cluster as cluster
 from . import convert as convert
 from . import csv as csv
+from . import inspection as inspection
 from . import integrations as integrations
 from . import messages as messages
 from . import presets as presets

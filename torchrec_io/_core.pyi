@@ -1607,45 +1607,6 @@ class RowGather:
             ValueError: If an arena has another size, or `out` is too small.
         """
 
-class ByteFormat(enum.Enum):
-    """Format that bytes seem to have."""
-
-    empty = 0
-
-    text = 1
-
-    jpeg = 2
-
-    png = 3
-
-    gif = 4
-
-    bmp = 5
-
-    tiff = 6
-
-    webp = 7
-
-    flac = 8
-
-    ogg = 9
-
-    mp3 = 10
-
-    numpy = 11
-
-    zip = 12
-
-    gzip = 13
-
-    wav = 14
-
-    avi = 15
-
-    tensor = 16
-
-    other = 17
-
 class FeatureFacts:
     """Facts about a feature of some records."""
 
@@ -1660,7 +1621,7 @@ class FeatureFacts:
         """Number of records that have a list of values, or the feature list."""
 
     @property
-    def kinds(self) -> list[Kind]:
+    def kinds(self) -> list[str]:
         """Kinds of its values."""
 
     @property
@@ -1684,7 +1645,7 @@ class FeatureFacts:
         """Smallest and largest size of a bytes value."""
 
     @property
-    def formats(self) -> list[tuple[ByteFormat, int]]:
+    def formats(self) -> list[tuple[str, int]]:
         """Formats of its bytes values, and their numbers."""
 
     @property
@@ -1745,6 +1706,9 @@ class CharacterSet:
         Args:
             bits: A bit for each character, the lowest bits first; CHARACTER_SET_BYTES bytes.
         """
+
+def sniff(value: bytes, printable: CharacterSet) -> str:
+    """Return the name of the format that bytes seem to have."""
 
 class Survey:
     """

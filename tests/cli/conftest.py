@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import pty
+import struct
 import subprocess
 import sys
+import termios
 from collections.abc import Callable
 from pathlib import Path
 
@@ -55,3 +59,27 @@ def run_process(tmp_path: Path) -> Run:
         )
 
     return call
+
+
+def run_in_terminal(directory: Path, *arguments: str, columns: int, lines: int) -> str:
+    """Return what ``torchrec-io`` writes to a terminal of a size."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
+    dropped = ("COLUMNS", "LINES", "TERM", "NO_COLOR")
+    kept = {name: value for name, value in os.environ.items() if name not in dropped}
+    command = [sys.executable, "-m", "torchrec_io.cli", *arguments]
+    with subprocess.Popen(
+        command, cwd=directory, stdout=theirs, stderr=theirs, stdin=theirs,
+        env={**kept, "TERM": "xterm"},
+    ) as process:  # fmt: skip
+        os.close(theirs)
+        written = b""
+        # Linux reports the end of a terminal as an error.
+        try:
+            while chunk := os.read(ours, 1 << 16):
+                written += chunk
+        except OSError:
+            pass
+        assert process.wait() == 0, written
+    os.close(ours)
+    return written.decode()

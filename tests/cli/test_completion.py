@@ -50,11 +50,6 @@ def script_of(shell: str) -> str:
     return shown.stdout
 
 
-@pytest.mark.parametrize("shell", SHELLS)
-def test_scripts_ask_in_this_way(shell: str) -> None:
-    assert f"_TORCHREC_IO_COMPLETE=complete_{shell}" in script_of(shell)
-
-
 @pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")
 def test_bash(tmp_path: Path) -> None:
     """Bash itself: the script is loaded, and its function called as for Tab."""

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import gzip
 import os
-import pty
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from tests.cli.conftest import Run
-from tests.support.indexes import write_index
+from tests.cli.conftest import Run, run_in_terminal
 from tests.support.tfrecord import frame, write_tfrecord
 from torchrec_io import RecordIndex
 
@@ -142,47 +138,12 @@ def test_progress_moves_within_a_file(tmp_path: Path) -> None:
         assert seen[-1] == (path.stat().st_size, 5000)
 
 
-@pytest.mark.parametrize("arguments", [("missing",), ("*.tfrecord",), (".",)])
-def test_paths_without_a_match(run: Run, arguments: tuple[str]) -> None:
-    result = run("index", *arguments)
-    assert result.returncode == 2
-    assert result.stderr.startswith("error: ")
-    assert len(result.stderr.splitlines()) == 1
-
-
 def test_progress_bar_with_rates_on_a_terminal(folder: Path) -> None:
-    ours, theirs = pty.openpty()
-    env = {**os.environ, "TERM": "xterm", "COLUMNS": "100", "LINES": "30"}
-    command = [sys.executable, "-m", "torchrec_io.cli", "index", str(folder)]
-    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=env) as process:
-        os.close(theirs)
-        shown = b""
-        while True:
-            try:
-                part = os.read(ours, 65536)
-            except OSError:  # Linux reports the closed terminal this way
-                break
-            if not part:
-                break
-            shown += part
-    os.close(ours)
-    assert process.returncode == 0
-    text = shown.decode()
+    text = run_in_terminal(folder, "index", ".", columns=100, lines=30)
     assert "records/s" in text
     assert "%" in text
     assert "\x1b[" in text  # the bar is redrawn
     assert "3 indexed" in text
-
-
-def test_index_of_half_a_file(run: Run, folder: Path) -> None:
-    path = folder / "a.tfrecord"
-    offsets = RecordIndex.build(path).offsets.tolist()
-    write_index(path, offsets[:10], offsets[10])
-    check = run("index", path, "--check")
-    assert check.returncode == 1
-    assert f"the index covers bytes 0 to {offsets[10]} of a data file of" in check.stderr
-    assert "indexed, 20 records" in run("index", path).stdout
-    assert run("index", path, "--check").returncode == 0
 
 
 def test_seek_points(run: Run, tmp_path: Path) -> None:

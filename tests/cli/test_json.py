@@ -59,37 +59,23 @@ def test_every_command_has_it() -> None:
             if command.callback is not None} == named  # fmt: skip
 
 
-@pytest.mark.parametrize("arguments", OBJECTS.values(), ids=OBJECTS)
-def test_objects(run: Run, arguments: list[str]) -> None:
-    done = run(*arguments, "--json")
-    assert done.returncode == 0, done.stderr
-    assert isinstance(json.loads(done.stdout), dict)
+# The commands with inputs that do not exist.
+AWAY = {"in": "away", "in/a.tfrecord": "away", "x.csv": "away.csv", "set": "away", "blocks": "away"}
 
 
-@pytest.mark.parametrize("arguments", LINES.values(), ids=LINES)
-def test_lines(run: Run, arguments: list[str]) -> None:
-    done = run(*arguments, "--json")
-    assert done.returncode == 0, done.stderr
-    found = lines_of(done)
-    assert len(found) == (2 if arguments[0] != "head" else 4)
-    assert all(isinstance(line, dict) for line in found)
-
-
-@pytest.mark.parametrize("arguments", [*OBJECTS.values(), *LINES.values()], ids=[*OBJECTS, *LINES])
-def test_errors(run: Run, arguments: list[str]) -> None:
-    """They go to stderr, whatever goes to stdout. A path without a file is a usage error."""
-    places = {
-        "in": "away",
-        "in/a.tfrecord": "away",
-        "x.csv": "away.csv",
-        "set": "away",
-        "blocks": "away",
-    }
-    given = [places.get(argument, argument) for argument in arguments]
-    failed = run(*given, "--json")
+@pytest.mark.parametrize("name", [*OBJECTS, *LINES])
+def test_objects_lines_and_errors(run: Run, name: str) -> None:
+    """Errors go to stderr, whatever goes to stdout. A path without a file is a usage error."""
+    arguments = {**OBJECTS, **LINES}[name]
+    failed = run(*(AWAY.get(argument, argument) for argument in arguments), "--json")
     assert failed.returncode in (1, 2)
     assert failed.stdout == ""
     assert "away" in failed.stderr
+    done = run(*arguments, "--json")
+    assert done.returncode == 0, done.stderr
+    found = [json.loads(done.stdout)] if name in OBJECTS else lines_of(done)
+    assert all(isinstance(each, dict) for each in found)
+    assert len(found) == {"head": 4, "index": 2, "verify": 2}.get(name, 1)
 
 
 def test_results_of_tools(run: Run, tmp_path: Path) -> None:

@@ -6,17 +6,11 @@ import json
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
 
 from tests.cli.conftest import Run
 from tests.support.tfrecord import frame, write_tfrecord
 from torchrec_io._records.sequential import iter_records
 from torchrec_io._storage.compression import detect_compression
-from torchrec_io.cli.commands import app
-
-
-def call(*arguments: object) -> Result:
-    return CliRunner().invoke(app, ["repair", *map(str, arguments)])
 
 
 def records_in(path: str) -> list[bytes]:
@@ -24,17 +18,17 @@ def records_in(path: str) -> list[bytes]:
 
 
 @pytest.fixture(autouse=True)
-def _input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def _input(run: Run) -> None:
+    del run  # its working directory
     content = bytearray(b"".join(frame(b"%d" % number) for number in range(10, 30)))
     content[18 * 3] ^= 1
     content[18 * 12 + 13] ^= 1
     Path("in").write_bytes(content)
 
 
-def test_report_as_text() -> None:
-    result = call("in", "out")
-    assert result.exit_code == 0, result.output
+def test_report_as_text(run: Run) -> None:
+    result = run("repair", "in", "out")
+    assert result.returncode == 0, result.stderr
     assert len(records_in("out")) == 18
     assert Path("out.tfidx").exists()
     first, second, bar, summary = result.stdout.splitlines()
@@ -48,9 +42,9 @@ def test_report_as_text() -> None:
     )
 
 
-def test_report_as_json() -> None:
-    result = call("in", "out", "--json", "--no-index")
-    assert result.exit_code == 0, result.output
+def test_report_as_json(run: Run) -> None:
+    result = run("repair", "in", "out", "--json", "--no-index")
+    assert result.returncode == 0, result.stderr
     report = json.loads(result.stdout)
     assert (report["ok"], report["records"], report["lost_records"]) == (False, 18, 2)
     assert (report["path"], report["output"], report["lost_bytes"]) == ("in", "out", 36)
@@ -58,53 +52,45 @@ def test_report_as_json() -> None:
     assert not Path("out.tfidx").exists()
 
 
-def test_dry_run() -> None:
-    result = call("in", "--dry-run")
-    assert result.exit_code == 0, result.output
+def test_dry_run(run: Run) -> None:
+    result = run("repair", "in", "--dry-run")
+    assert result.returncode == 0, result.stderr
     assert "18 valid records would be written, about 2 records lost" in result.stdout
     assert [path.name for path in Path().iterdir()] == ["in"]
 
 
-def test_compression() -> None:
+def test_compression(run: Run) -> None:
     write_tfrecord("in.gz", [b"a"], "gzip")
-    assert call("in.gz", "same").exit_code == 0
-    assert call("in.gz", "none", "--compression", "none").exit_code == 0
-    assert call("in.gz", "zlib", "--compression", "zlib").exit_code == 0
-    found = [detect_compression(Path(name).read_bytes()) for name in ("same", "none", "zlib")]
-    assert found == ["gzip", None, "zlib"]
-    assert call("in.gz", "raw", "--input-compression", "none").exit_code == 1
-    intact = call("in.gz", "--dry-run").stdout
+    for name, expected in {"same": "gzip", "none": None, "zlib": "zlib"}.items():
+        assert run("repair", "in.gz", name, "--compression", name).returncode == 0
+        assert detect_compression(Path(name).read_bytes()) == expected
+    assert run("repair", "in.gz", "raw", "--input-compression", "none").returncode == 1
+    intact = run("repair", "in.gz", "--dry-run").stdout
     assert intact.startswith("1 valid record would be written, nothing lost, ")
     content = Path("in.gz").read_bytes()
     Path("in.gz").write_bytes(content + b"stray")
-    lines = call("in.gz", "--dry-run").stdout.splitlines()
+    lines = run("repair", "in.gz", "--dry-run").stdout.splitlines()
     assert lines[0].startswith(f"in.gz: at offset {len(content)}: stray bytes follow")
     assert "5 bytes of the file and 0 bytes of its decompressed content lost" in lines[-1]
 
 
-def test_limit_of_records() -> None:
-    write_tfrecord("large", [b"a", b"x" * 100])
-    assert call("large", "out", "--max-record-bytes", "99").exit_code == 0
-    assert records_in("out") == [b"a"]
-
-
-def test_exit_codes() -> None:
-    assert call("in").exit_code == 2
-    assert call("in", "in").exit_code == 2
-    assert call("no such file", "out").exit_code == 2
-    assert call("in", "out", "--max-record-bytes", "many").exit_code == 2
+def test_exit_codes(run: Run) -> None:
+    assert run("repair", "in").returncode == 2
+    assert run("repair", "in", "in").returncode == 2
+    assert run("repair", "no such file", "out").returncode == 2
+    assert run("repair", "in", "out", "--max-record-bytes", "many").returncode == 2
     Path("zeros").write_bytes(bytes(1000))
-    result = call("zeros", "out")
-    assert result.exit_code == 1
+    result = run("repair", "zeros", "out")
+    assert result.returncode == 1
     assert "zeros: no sound record was found" in result.stderr
     assert not Path("out").exists()
 
 
-def test_many_losses_are_shortened() -> None:
+def test_many_losses_are_shortened(run: Run) -> None:
     broken = bytearray(frame(b"abcd"))
     broken[13] ^= 1
     Path("in").write_bytes((bytes(broken) + frame(b"good")) * 30)
-    lines = call("in", "out").stdout.splitlines()
+    lines = run("repair", "in", "out").stdout.splitlines()
     assert len(lines) == 23
     assert lines[20] == "in: 10 more lost parts (--json lists them)"
 

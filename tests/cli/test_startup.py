@@ -39,29 +39,6 @@ def test_version_and_help(run: Run, run_process: Run) -> None:
     assert run().returncode == 2
 
 
-def test_ctrl_c_ends_the_command_without_traceback(tmp_path: Path) -> None:
-    script = (
-        "import os, signal\n"
-        "import torchrec_io._records.index as index\n"
-        "def interrupt(*args, **kwargs):\n"
-        "    os.kill(os.getpid(), signal.SIGINT)\n"
-        "    signal.pause()\n"
-        "import torchrec_io.cli.options as options\n"
-        "options.expand_paths = interrupt\n"
-        "import sys\n"
-        "sys.argv = ['torchrec-io', 'index', 'x']\n"
-        "from torchrec_io.cli import main\n"
-        "main()\n"
-    )
-    result = subprocess.run(
-        [sys.executable, "-c", script],
-        check=False, capture_output=True, text=True, cwd=tmp_path,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
-    )  # fmt: skip
-    assert result.returncode == 130
-    assert "Traceback" not in result.stderr
-
-
 INTERRUPTED = """
 import os, signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)

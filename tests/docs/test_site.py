@@ -5,15 +5,11 @@ from __future__ import annotations
 import dataclasses
 import importlib.util
 import re
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import griffe
 import pytest
-from mkdocs.config.base import load_config
-from mkdocs.structure.files import get_files
-from mkdocs.structure.pages import Page
 
 import torchrec_io as tio
 from tests.conftest import ROOT
@@ -66,6 +62,7 @@ def test_each_public_name_has_one_place_on_an_api_page() -> None:
             tio.cluster,
             tio.convert,
             tio.csv,
+            tio.inspection,
             tio.presets,
             tio.ranking,
             tio.tfds,
@@ -84,11 +81,8 @@ def test_each_public_name_has_one_place_on_an_api_page() -> None:
     ("path", "kind"),
     [
         ("_datasets.tfrecord.TFRecordDataset", kinds.TFRecordOptions),
-        ("_datasets.tfrecord.TFRecordDataset.from_tfds", kinds.TfdsOptions),
         ("_datasets.tfrecord.TFRecordDataset.replace", kinds.TFRecordReplaceOptions),
         ("_datasets.stream.TFRecordStream", kinds.StreamOptions),
-        ("_datasets.map_style.TFRecordMapDataset", kinds.MapOptions),
-        ("_datasets.formats.TextLineDataset", kinds.FileOptions),
         ("_datasets.formats.WholeFileDataset", kinds.WholeFileOptions),
         ("_datasets.mixture.mix", kinds.MixOptions),
     ],
@@ -149,61 +143,6 @@ def test_roles_become_references_to_what_a_page_shows(package: Any) -> None:
         rewritten("see docs/nowhere.md", batch, names)
 
 
-def test_a_public_docstring_refers_to_others(package: Any) -> None:
-    text = package["_datasets.tfrecord.TFRecordDataset"].docstring.value
-    assert "[`Schema`][torchrec_io.Schema]" in text
-    assert "[`split`][torchrec_io.TFRecordDataset.split]" in text
-    text = package["ranking.encoding.encode"].docstring.value
-    assert "[`encode_example`][torchrec_io.encode_example]" in text
-
-
-def test_names_of_rooms_are_referred_to_with_their_room(package: Any) -> None:
-    text = package["ranking.parsing.parse"].docstring.value
-    assert "[`ranking.Schema`][torchrec_io.ranking.Schema]" in text
-    text = package["ranking.schema.Schema"].docstring.value
-    assert "[`Schema`][torchrec_io.Schema]" in text
-    text = package["tfds.splits.Split"].docstring.value
-    assert "[`tfds.even_splits`][torchrec_io.tfds.even_splits]" in text
-
-
-class TestFilesOutsideOfDocs:
-    @pytest.fixture
-    def config(self, tmp_path: Path) -> Any:
-        (tmp_path / "docs" / "more").mkdir(parents=True)
-        (tmp_path / "examples").mkdir()
-        (tmp_path / "examples" / "a.py").write_text("print('```')  # [news](../NEWS.md)\n")
-        (tmp_path / "NEWS.md").write_text("[page](docs/more/page.md) [why](docs/why.png)\n")
-        (tmp_path / "docs" / "why.png").write_bytes(b"\x89PNG")
-        (tmp_path / "docs" / "more" / "page.md").write_text(
-            "[a](../../examples/a.py) [news](../../NEWS.md#new) [none](../../none.py)\n"
-            "[index](../index.md) [far](https://example.com/x.md)\n"
-        )
-        (tmp_path / "docs" / "index.md").write_text("# Home\n")
-        config_file = tmp_path / "mkdocs.yml"
-        config_file.write_text("site_name: x\n")
-        return load_config(str(config_file), hooks=[str(DOCS / "hooks" / "repository.py")])
-
-    def test_they_have_pages(self, config: Any) -> None:
-        files = pages_of(config)
-        made = {file.src_uri for file in files if file.src_uri.startswith("repository/")}
-        assert made == {"repository/examples/a.py.md", "repository/NEWS.md"}
-        shown = files.get_file_from_path("repository/examples/a.py.md").content_string
-        assert shown == (
-            "# examples/a.py\n\n~~~~python\nprint('```')  # [news](../NEWS.md)\n~~~~\n"
-        )
-
-    def test_links_lead_there(self, config: Any) -> None:
-        assert relinked(config, "more/page.md") == (
-            "[a](../repository/examples/a.py.md) [news](../repository/NEWS.md#new) "
-            "[none](../../none.py)\n[index](../index.md) [far](https://example.com/x.md)\n"
-        )
-        assert relinked(config, "repository/NEWS.md") == (
-            "[page](../more/page.md) [why](../why.png)\n"
-        )
-        program = "repository/examples/a.py.md"
-        assert "[news](../NEWS.md)" in relinked(config, program)  # as it is in the file
-
-
 def docstrings_of(owner: Any) -> Any:
     for member in owner.members.values():
         if member.is_alias:
@@ -215,18 +154,4 @@ def docstrings_of(owner: Any) -> Any:
 
 def rewritten(text: str, place: Any, names: dict[str, str]) -> str:
     made: str = hook("docstrings").to_markdown(text, place, names)
-    return made
-
-
-def pages_of(config: Any) -> Any:
-    return config.plugins.on_files(get_files(config), config=config)
-
-
-def relinked(config: Any, name: str) -> str:
-    files = pages_of(config)
-    file = files.get_file_from_path(name)
-    page = Page(None, file, config)
-    made: str = config.plugins.on_page_markdown(
-        file.content_string, page=page, config=config, files=files
-    )
     return made

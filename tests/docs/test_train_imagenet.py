@@ -120,29 +120,9 @@ def test_resumed_run_equals_uninterrupted_one(
     assert signal.getsignal(signal.SIGINT) is handler
 
 
-def test_bfloat16(train: Train, tmp_path: Path) -> None:
-    assert len(train("--dtype", "bfloat16", "--epochs", "1")) == EPOCH
-    assert all(one.isfinite().all() for one in weights(tmp_path / "state.pt").values())
-
-
-def test_nothing_is_left_to_resume(train: Train) -> None:
-    train("--epochs", "1")
-    ends = pytest.raises(SystemExit, match=r"is at the end: add --epochs with more than 1$")
-    assert train("--epochs", "1", "--resume", ends=ends) == []
-
-
 def test_resume_needs_a_checkpoint(train: Train) -> None:
     ends = pytest.raises(SystemExit, match=r"no checkpoint .*state\.pt: start without --resume$")
     assert train("--resume", ends=ends) == []
-
-
-def test_batches_are_divided_by_the_ranks(train: Train, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
-    monkeypatch.setattr(torch.distributed, "get_world_size", lambda: 3)
-    monkeypatch.setattr(torch.distributed, "get_rank", lambda: 0)
-    monkeypatch.setattr(torch.distributed, "barrier", lambda: None)
-    ends = pytest.raises(SystemExit, match=r"^--batch-size must be a multiple of 3, the number of")
-    assert train(ends=ends) == []
 
 
 def test_only_missing_files_are_made(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -153,19 +133,6 @@ def test_only_missing_files_are_made(data: Path, capsys: pytest.CaptureFixture[s
     assert capsys.readouterr().out == f"{data}: validation files of {VALIDATION} images\n"
     changed = {path.name for path in data.iterdir() if path.stat().st_mtime_ns != before[path]}
     assert changed == {"validation-00000-of-00001", "validation-00000-of-00001.tfidx"}
-
-
-def test_photographs_need_scikit_learn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
-    with pytest.raises(SystemExit, match="pip install scikit-learn"):
-        imagenet.make_files(tmp_path, 8, 8)
-    assert not any(tmp_path.iterdir())
-
-
-def test_help(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit, match=r"^0$"):
-        load_example().main(["--help"])
-    assert "torchrun --nproc-per-node=2 examples/train_imagenet.py\n" in capsys.readouterr().out
 
 
 def train_on_two_ranks(data: Path, folder: Path, stop: int, *options: str) -> list[list[Step]]:

@@ -142,12 +142,6 @@ class TestBadRecords:
         assert found == {1: tio.DecodeError, 3: tio.DecodeError, 5: tio.CorruptRecordError}
         assert stepped.skipped == len(told) == 3
 
-    def test_samples_before_an_invalid_record_are_yielded(self, path: Path) -> None:
-        iterator = iter(tio.TFRecordDataset(path, SCHEMA).steps())
-        assert [next(iterator)["steps/id"].item() for _ in range(2)] == [0, 1]
-        with pytest.raises(tio.DecodeError, match="steps"):
-            next(iterator)
-
     def test_batches_are_refilled(self, path: Path) -> None:
         dataset = tio.TFRecordDataset(path, SCHEMA, batch_size=4, on_error="skip").steps()
         assert [batch["steps/id"].tolist() for batch in dataset] == [

@@ -111,12 +111,6 @@ def test_memory_runs_out(server: Server, name: str) -> None:
 
 
 @pytest.mark.slow
-def test_shards_over_old_ones(server: Server) -> None:
-    """The hardest case, also in the quick tests."""
-    assert server.check("shards over old", ["KILL"]) > 20
-
-
-@pytest.mark.slow
 def test_short_writes_and_lasting_faults(server: Server) -> None:
     faults = ["SHORT_WRITES", "SHORT_WRITE", "EINTR", "BROKEN", "FULL"]
     assert server.check("shards over old", faults) > 50

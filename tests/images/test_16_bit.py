@@ -14,17 +14,11 @@ from hypothesis import strategies as st
 from PIL import Image
 
 import torchrec_io as tio
-from tests.support.images import column_of, decoded, encoded, noise, oriented
+from tests.support.images import column_of, decoded, encoded, noise, oriented, reason_of
 from tests.support.pngs import chunk, file_of, header_of, png_of, rows_of, wide_noise
 from torchrec_io.errors import DecodeError
 
 WIDE: dict[str, Any] = {"dtype": "uint16"}
-
-
-def reason_of(data: bytes, **options: Any) -> str:
-    with pytest.raises(DecodeError) as caught:
-        decoded(data, **{**WIDE, **options})
-    return caught.value.reason
 
 
 # ---- PNGs of 16 bits ----
@@ -53,8 +47,12 @@ def luma(red: int, green: int, blue: int) -> int:
 
 
 @pytest.mark.parametrize("stored", [1, 2, 3, 4])
-@pytest.mark.parametrize("channels", [1, 2, 3, 4])
-def test_channels_are_converted(stored: int, channels: int) -> None:
+def test_channels_are_converted(stored: int) -> None:
+    for channels in (1, 2, 3, 4):
+        check_channels(stored, channels)
+
+
+def check_channels(stored: int, channels: int) -> None:
     array = wide_noise(4, 5, stored)
     expected = []
     for pixel in array.reshape(-1, stored).tolist():
@@ -92,7 +90,7 @@ def test_transparent_color() -> None:
         # Only the transparent color of a palette adds a channel, as in TensorFlow.
         assert decoded(data, channels=0, **WIDE).tolist() == array.tolist()
         assert "transparent color is invalid" in reason_of(
-            png_of(array, extra=chunk(b"tRNS", b"1"))
+            png_of(array, extra=chunk(b"tRNS", b"1")), **WIDE
         )
 
 
@@ -112,15 +110,15 @@ def test_padding_has_the_same_scale() -> None:
     assert fill[0, 0, 2, 0] == 2 * 257
 
 
-@pytest.mark.parametrize("orientation", range(1, 9))
-def test_exif_orientation(orientation: int) -> None:
+def test_exif_orientation() -> None:
     array = noise(3, 4)
-    exif = oriented(orientation)
-    expected = decoded(encoded(array, "PNG", exif=exif), apply_exif_orientation=True)
-    extra = chunk(b"eXIf", exif.tobytes().removeprefix(b"Exif\0\0"))
-    data = png_of(array.astype(np.uint16), extra=extra)
-    assert decoded(data, apply_exif_orientation=True, **WIDE).tolist() == expected.tolist()
-    assert decoded(data, **WIDE).tolist() == array.tolist()
+    for orientation in range(1, 9):
+        exif = oriented(orientation)
+        expected = decoded(encoded(array, "PNG", exif=exif), apply_exif_orientation=True)
+        extra = chunk(b"eXIf", exif.tobytes().removeprefix(b"Exif\0\0"))
+        data = png_of(array.astype(np.uint16), extra=extra)
+        assert decoded(data, apply_exif_orientation=True, **WIDE).tolist() == expected.tolist()
+        assert decoded(data, **WIDE).tolist() == array.tolist()
 
 
 def test_random_crop_equals_that_of_8_bits() -> None:
@@ -142,10 +140,9 @@ def with_rows(rows: bytes) -> bytes:
     return file_of(header_of(ARRAY), chunk(b"IDAT", zlib.compress(rows)))
 
 
-@pytest.mark.parametrize("size", [0, 8, 20, 28, 33, 40, len(GOOD) - 12, len(GOOD) - 1])
-def test_truncated_images_are_refused(size: int) -> None:
-    assert decoded(GOOD, **WIDE).tolist() == ARRAY.tolist()
-    assert reason_of(GOOD[:size]).startswith("the image cannot be decoded")
+def test_every_truncation_is_refused() -> None:
+    for size in range(len(GOOD)):
+        assert reason_of(GOOD[:size], **WIDE).startswith("the image cannot be decoded")
 
 
 @pytest.mark.parametrize(
@@ -173,7 +170,7 @@ def test_truncated_images_are_refused(size: int) -> None:
     ],
 )
 def test_damaged_images_are_rejected(data: bytes, reason: str) -> None:
-    assert reason in reason_of(data)
+    assert reason in reason_of(data, **WIDE)
 
 
 def test_unknown_optional_chunks_are_skipped() -> None:
@@ -184,7 +181,7 @@ def test_unknown_optional_chunks_are_skipped() -> None:
 def test_decompression_bombs_are_rejected() -> None:
     """Pixels of 16 bits count twice, whatever they are decoded to."""
     assert "5 x 4 pixels of 16 bits, which count twice, more than max_pixels=39" in reason_of(
-        GOOD, max_pixels=39
+        GOOD, max_pixels=39, **WIDE
     )
     assert decoded(GOOD, max_pixels=40, **WIDE).shape == (4, 5, 3)
     gray = encoded(Image.fromarray(ARRAY[..., 0].copy()), "TIFF")
@@ -194,10 +191,10 @@ def test_decompression_bombs_are_rejected() -> None:
                 decoded(data, dtype=dtype, max_pixels=39)
             assert decoded(data, dtype=dtype, max_pixels=40).shape == (4, 5, 3)
     claims = file_of(header_of(ARRAY, width=1 << 31, height=1 << 31), GOOD[33:-12])
-    assert "max_pixels" in reason_of(claims)
+    assert "max_pixels" in reason_of(claims, **WIDE)
     # A small file that claims a large size: only existing data is decompressed.
     small = file_of(header_of(ARRAY, width=1 << 12, height=1 << 12), GOOD[33:-12])
-    assert "too few pixels" in reason_of(small)
+    assert "too few pixels" in reason_of(small, **WIDE)
 
 
 # ---- other images ----
@@ -219,38 +216,14 @@ def test_8_bits_are_scaled(kind: str, scale: int) -> None:
 
 
 @pytest.mark.parametrize("kind", ["TIFF", "PPM"])
-@pytest.mark.parametrize("channels", [0, 1, 2, 3, 4])
-def test_gray_of_16_bits_is_exact_in_every_format(kind: str, channels: int) -> None:
+def test_gray_of_16_bits_is_exact_in_every_format(kind: str) -> None:
     array = wide_noise(4, 5, 1)
-    found = decoded(encoded(Image.fromarray(array[..., 0]), kind), channels=channels, **WIDE)
-    expected = decoded(png_of(array), channels=channels, **WIDE)
-    assert found.tolist() == expected.tolist()
+    data = encoded(Image.fromarray(array[..., 0]), kind)
+    for channels in (0, 1, 2, 3, 4):
+        expected = decoded(png_of(array), channels=channels, **WIDE)
+        assert decoded(data, channels=channels, **WIDE).tolist() == expected.tolist()
 
 
 def test_floats_are_rejected_like_with_8_bits() -> None:
     image = Image.fromarray(np.zeros((2, 3), np.float32))
-    assert "pixels are floats" in reason_of(encoded(image, "TIFF"))
-
-
-def with_checksums(data: bytes) -> bytes:
-    """Correct the checksums of the complete chunks of a PNG."""
-    out, at = data[:8], 8
-    while at + 12 <= len(data):
-        size = int.from_bytes(data[at : at + 4], "big")
-        if size > len(data) - at - 12:
-            break
-        out += chunk(data[at + 4 : at + 8], data[at + 8 : at + 8 + size])
-        at += 12 + size
-    return out + data[at:]
-
-
-@given(st.lists(st.tuples(st.integers(8, len(GOOD) - 1), st.integers(0, 255)), max_size=4))
-def test_any_bytes_are_an_image_or_an_error(changes: list[tuple[int, int]]) -> None:
-    data = bytearray(GOOD)
-    for at, byte in changes:
-        data[at] = byte
-    try:
-        found = decoded(with_checksums(bytes(data)), channels=0, max_pixels=1 << 16, **WIDE)
-    except DecodeError:
-        return
-    assert found.dtype == np.uint16
+    assert "pixels are floats" in reason_of(encoded(image, "TIFF"), **WIDE)

@@ -56,39 +56,48 @@ BAD = {
     "more columns than data": (sized(GOOD, 40, 65_500), "premature end of data segment"),
     "a bomb of scans": (scan_bomb(), "more than 64 scans"),
     "a bomb of segments": (GOOD[:2] + segment(0xFE, b"") * 5000 + GOOD[2:], "4,096 segments"),
+    "stray bytes": (GOOD[:SCAN] + b"x" * 70_000 + GOOD[SCAN:], "more than 65,536 bytes between"),
+}
+# Damage inside of scans and of tables, which Pillow cannot tell, and sizes beyond its own limit.
+NATIVE = {
+    *("cut", "corrupt", "no tables", "more rows than data", "more columns than data"),
+    *("a bomb", "a progressive bomb"),
 }
 
 
 @pytest.mark.parametrize(
     "options",
-    [{}, {"size": (8, 8)}, {"mixed": "pad"}, {"size": (8, 8), "augment": tio.RandomFlip()}],
+    [
+        {},
+        {"size": (8, 8)},
+        {"mixed": "pad"},
+        {"size": (8, 8), "augment": tio.RandomFlip()},
+        {"decoder": "pillow"},
+    ],
 )
 def test_each_bad_jpeg_is_an_error_of_its_record(
     options: dict[str, Any], tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    images = [data for bad, _ in BAD.values() for data in (GOOD, bad)]
+    options = {"decoder": "native", **options}
+    is_native = options["decoder"] == "native"
+    cases = {name: case for name, case in BAD.items() if is_native or name not in NATIVE}
+    images = [data for bad, _ in cases.values() for data in (GOOD, bad)]
     path = write_images(tmp_path / "x.tfrecord", images)
     found: list[Any] = []
-    schema = {"image": tio.ImageFeature(decoder="native", **options)}
+    schema = {"image": tio.ImageFeature(**options)}
     dataset = tio.TFRecordDataset(path, schema, batch_size=50, on_error=found.append)
     [batch] = dataset
-    assert len(batch["image"]) == len(BAD)
+    assert len(batch["image"]) == len(cases)
     assert [error.record for error in found] == list(range(1, len(images), 2))
-    for error, (name, (_, reason)) in zip(found, BAD.items(), strict=True):
+    for error, (name, (_, reason)) in zip(found, cases.items(), strict=True):
         assert type(error) is tio.DecodeError
         assert (error.path, error.feature) == (path, "image")
         assert "the image " in error.reason, name
         assert reason in error.reason, name
     if "augment" not in options:
-        alone = column_of([GOOD], decoder="native", **options)[0]
+        alone = column_of([GOOD], **options)[0]
         assert all(image.equal(alone) for image in batch["image"])
     assert capfd.readouterr() == ("", "")
-
-
-def test_used_rows_above_missing_ones_are_read() -> None:
-    whole = column_of([GOOD], decoder="native")[0]
-    longer = column_of([sized(GOOD, 65_500, 50)], crop=(0, 0, 20, 50), decoder="native")[0]
-    assert longer.equal(whole[:, :20])
 
 
 @pytest.mark.parametrize("size", [(65_500, 3), (3, 65_500)])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -64,8 +63,10 @@ def expected(epoch: int, seed: int, numbers: Iterable[int] = range(COUNT)) -> di
     return made
 
 
-@pytest.mark.parametrize("batch_size", [1, 4, 23, 40])
-@pytest.mark.parametrize("shuffle", [False, True, 5, tio.Shuffle(block=3, window=2)])
+@pytest.mark.parametrize(
+    ("batch_size", "shuffle"),
+    [(1, False), (4, True), (23, 5), (40, tio.Shuffle(block=3, window=2))],
+)
 def test_the_same_for_any_batch_size_and_order(
     paths: list[str], batch_size: int, shuffle: Any
 ) -> None:
@@ -110,10 +111,9 @@ def test_the_same_as_samples(paths: list[str]) -> None:
     assert by_record(loader) == expected(0, 3)
 
 
-@pytest.mark.parametrize("rank", [0, 1])
-def test_the_same_for_any_rank(paths: list[str], rank: int) -> None:
+def test_the_same_for_another_rank(paths: list[str]) -> None:
     dataset = tio.TFRecordDataset(
-        paths, SCHEMA, batch_size=4, shuffle=True, seed=3, rank=rank, world_size=2
+        paths, SCHEMA, batch_size=4, shuffle=True, seed=3, rank=1, world_size=2
     )
     found = by_record(dataset)
     assert 0 < len(found) < COUNT
@@ -146,14 +146,13 @@ def test_the_same_when_resumed_after_every_step(paths: list[str], batch_size: in
         assert pixels(rest) == whole[step:]
 
 
-@pytest.mark.parametrize("num_workers", [0, 2])
-def test_the_same_with_damaged_records(tmp_path: Path, num_workers: int) -> None:
+def test_the_same_with_damaged_records(tmp_path: Path) -> None:
     bad = (2, 3, 11, 22)
     images = [b"no image" if number in bad else image for number, image in enumerate(IMAGES)]
     dataset = tio.TFRecordDataset(
         write(tmp_path, images), SCHEMA, batch_size=4, seed=3, on_error="skip"
     )
-    batches = list(DataLoader(dataset, batch_size=None, num_workers=num_workers))
+    batches = list(dataset)
     assert dataset.skipped == len(bad)
     # Batches are refilled with later records, which are decoded again.
     assert [len(batch["id"]) for batch in batches][:2] == [4, 4]
@@ -207,13 +206,6 @@ def test_custom_function_in_a_worker_that_gets_it_pickled(paths: list[str]) -> N
         dataset, batch_size=None, num_workers=1, multiprocessing_context="forkserver"
     )
     assert by_record(loader) == by_record(dataset.replace())
-
-
-def test_specs_can_be_pickled() -> None:
-    for augment in (tio.RandomResizedCrop(), tio.RandomCrop((2, 3), 0.1), top_left):
-        feature = tio.ImageFeature(size=(2, 3), augment=augment, resize="cover", fill=3)
-        assert pickle.loads(pickle.dumps(feature)) == feature
-        assert hash(feature) == hash(pickle.loads(pickle.dumps(feature)))
 
 
 def test_random_numbers_depend_on_every_input() -> None:

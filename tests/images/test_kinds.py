@@ -2,36 +2,27 @@
 
 from __future__ import annotations
 
-import struct
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 from PIL import Image
 
 import torchrec_io as tio
-from tests.support.images import Pixels, column_of, decoded, encoded, noise
+from tests.support.cover import pairs
+from tests.support.images import Pixels, column_of, decoded, encoded, noise, reason_of
 from tests.support.pngs import png_of, wide_noise
-from torchrec_io.errors import DecodeError, SchemaError
-
-
-def reason_of(data: bytes, **options: Any) -> str:
-    with pytest.raises(DecodeError) as caught:
-        column_of([data], **options)
-    return caught.value.reason
-
 
 # ---- resize=None ----
 
 JPEG = encoded(noise(16, 24), "JPEG")
 
 
-@pytest.mark.parametrize("decoder", ["pillow", "native"])
-@pytest.mark.parametrize("layout", ["CHW", "HWC"])
-@pytest.mark.parametrize("dtype", ["uint8", "float32"])
+@pytest.mark.parametrize(
+    ("decoder", "layout", "dtype"),
+    pairs(["pillow", "native"], ["CHW", "HWC"], ["uint8", "float32"]),
+)
 def test_images_of_one_size_are_unchanged(decoder: Any, layout: Any, dtype: str) -> None:
     options: dict[str, Any] = {"decoder": decoder, "layout": layout, "dtype": dtype}
     for data in (JPEG, encoded(noise(16, 24))):
@@ -96,32 +87,13 @@ def test_channels_of_other_formats(kind: str, mode: str, channels: int) -> None:
         assert decoded(data, channels=0, decoder="native").tolist() == expected
 
 
-def test_16_bits_of_gray_are_one_channel() -> None:
-    array = wide_noise(4, 5, 1)
-    assert decoded(png_of(array), channels=0).tolist() == (array >> 8).tolist()
-
-
-def test_16_bits_of_gray_and_alpha_are_two_channels() -> None:
-    array = wide_noise(4, 5, 2)
-    for channels in (0, 2):
-        found = decoded(png_of(array), channels=channels)
-        assert found.tolist() == (array >> 8).tolist()
-
-
-@pytest.mark.parametrize("mode", ["L", "LA", "RGB", "RGBA", "P", "1", "CMYK"])
-def test_gray_with_alpha(mode: str) -> None:
+def test_gray_with_alpha() -> None:
     image = Image.fromarray(noise(5, 6, 4))
-    data = encoded(image.convert(mode), "TIFF" if mode == "CMYK" else "PNG")
-    found = decoded(data, channels=2)
-    assert found[..., :1].tolist() == decoded(data, channels=1).tolist()
-    assert found[..., 1:].tolist() == decoded(data, channels=4)[..., 3:].tolist()
-
-
-def test_transparent_pixels_do_not_bleed_into_gray() -> None:
-    pixels = np.zeros((2, 2, 2), np.uint8)
-    pixels[0] = [255, 255]
-    small = decoded(encoded(Image.fromarray(pixels, "LA")), channels=2, size=(1, 1))
-    assert small.reshape(-1).tolist() == [255, 128]
+    for mode in ("L", "LA", "RGB", "RGBA", "P", "1", "CMYK"):
+        data = encoded(image.convert(mode), "TIFF" if mode == "CMYK" else "PNG")
+        found = decoded(data, channels=2)
+        assert found[..., :1].tolist() == decoded(data, channels=1).tolist()
+        assert found[..., 1:].tolist() == decoded(data, channels=4)[..., 3:].tolist()
 
 
 # ---- floats in four channels ----
@@ -137,8 +109,9 @@ def stored_floats(values: Any) -> bytes:
 BITCAST: dict[str, Any] = {"channels": 1, "dtype": "float32", "bitcast": True}
 
 
-@pytest.mark.parametrize("layout", ["CHW", "HWC"])
-@pytest.mark.parametrize("size", [{}, {"size": (2, 3), "resize": None}])
+@pytest.mark.parametrize(
+    ("layout", "size"), [("CHW", {}), ("HWC", {"size": (2, 3), "resize": None})]
+)
 def test_floats_are_bitwise_equal(layout: Any, size: dict[str, Any]) -> None:
     column = column_of([stored_floats(FLOATS)] * 2, layout=layout, **size, **BITCAST)
     shape = (1, 2, 3) if layout == "CHW" else (2, 3, 1)
@@ -239,64 +212,3 @@ def test_videos_in_a_sequence() -> None:
     record = tio.encode_example({"x": [GIF, GIF]})
     batch = tio.parse_examples([record, tio.encode_example({"y": 1})], {"x": feature})
     assert [tuple(one.shape) for one in batch["x"]] == [(2, 3, 4, 6, 3), (0, 0, 0, 0, 3)]
-
-
-# ---- specs ----
-
-
-@pytest.mark.parametrize(
-    ("arguments", "reason"),
-    [
-        ({"resize": None}, "resize=None needs size"),
-        ({"dtype": "uint16", "size": (2, 3)}, "needs resize=None"),
-        ({"channels": 0, "mixed": "pad"}, "mixed='pad' excludes"),
-        ({"bitcast": True}, "channels=1 and dtype='float32'"),
-        ({"bitcast": True, "channels": 1, "dtype": "float64"}, "channels=1 and dtype='float32'"),
-        ({**BITCAST, "size": (2, 3)}, "needs resize=None"),
-        ({**BITCAST, "crop": (0, 0, 1, 1)}, "bitcast excludes crop"),
-        ({**BITCAST, "augment": tio.RandomResizedCrop()}, "bitcast excludes augment"),
-        ({**BITCAST, "mixed": "pad"}, "bitcast excludes mixed"),
-        ({**BITCAST, "fill": 1}, "bitcast excludes fill"),
-        ({**BITCAST, "apply_exif_orientation": True}, "excludes apply_exif_orientation"),
-        ({"animated": True, "channels": 1}, "animated needs channels=3"),
-        ({"animated": True, "dtype": "uint16"}, "animated needs channels=3"),
-        ({"animated": True, "mixed": "pad"}, "animated excludes mixed"),
-        ({"animated": True, "augment": tio.RandomCrop((1, 1))}, "animated excludes augment"),
-        ({"animated": True, "decoder": None}, "decoder=None excludes"),
-    ],
-)
-def test_mutually_exclusive_arguments(arguments: dict[str, Any], reason: str) -> None:
-    with pytest.raises(SchemaError, match=reason):
-        tio.ImageFeature(**arguments)
-
-
-def test_json_form() -> None:
-    schema = tio.Schema(
-        {
-            "a": tio.ImageFeature(0, "uint16", size=(2, 3), resize=None),
-            "b": tio.ImageFeature(**BITCAST),
-            "c": tio.ImageFeature(animated=True),
-            "d": tio.ImageFeature(2),
-        }
-    )
-    assert tio.Schema.from_json(schema.to_json()) == schema
-    assert "resize=None" in schema.to_python()
-
-
-def test_invalid_headers_are_rejected() -> None:
-    header = b"\x89PNG\r\n\x1a\n" + struct.pack(">I4sIIBB", 13, b"IHDR", 1, 1, 16, 2)
-    for size in range(len(header) + 1):
-        assert "cannot be decoded" in reason_of(header[:size], dtype="uint16")
-
-
-@given(st.lists(st.tuples(st.integers(6, len(GIF) - 1), st.integers(0, 255)), max_size=4))
-def test_any_bytes_are_frames_or_an_error(changes: list[tuple[int, int]]) -> None:
-    data = bytearray(GIF)
-    for at, byte in changes:
-        data[at] = byte
-    try:
-        [found] = column_of([bytes(data)], animated=True, max_pixels=1 << 16)
-    except DecodeError:
-        return
-    assert found.dim() == 4
-    assert found.numel() <= 3 << 16

@@ -12,10 +12,9 @@ import torch
 from PIL import Image, ImageOps
 
 import torchrec_io as tio
-from tests.images.test_rules import png16
+from tests.support.cover import pairs
 from tests.support.images import (
     Pixels,
-    column_of,
     decoded,
     encoded,
     noise,
@@ -35,9 +34,7 @@ def nearest(image: Image.Image, size: tuple[int, int], box: Any = None) -> list[
     return np.asarray(resized).tolist()  # type: ignore[no-any-return]
 
 
-@pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("decoder", ["auto", "pillow"])
-@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize(("size", "decoder", "channels"), pairs(SIZES, ["auto", "pillow"], [1, 3]))
 def test_the_nearest_pixels_are_pillow_s(
     size: tuple[int, int], decoder: Any, channels: int
 ) -> None:
@@ -51,22 +48,22 @@ def test_the_nearest_pixels_are_pillow_s(
 
 
 @pytest.mark.parametrize(("resize", "place"), [("cover", ImageOps.fit), ("contain", ImageOps.pad)])
-@pytest.mark.parametrize("size", SIZES)
-def test_fitted_masks_are_pillow_s(resize: Any, place: Any, size: tuple[int, int]) -> None:
+def test_fitted_masks_are_pillow_s(resize: Any, place: Any) -> None:
     image = Image.fromarray(noise(23, 37, 1))
-    found = decoded(encoded(image), channels=1, size=size, resize=resize, filter="nearest")
-    expected = place(image, size[::-1], Image.Resampling.NEAREST)
-    assert found[:, :, 0].tolist() == np.asarray(expected).tolist()
+    for size in SIZES:
+        found = decoded(encoded(image), channels=1, size=size, resize=resize, filter="nearest")
+        expected = place(image, size[::-1], Image.Resampling.NEAREST)
+        assert found[:, :, 0].tolist() == np.asarray(expected).tolist()
 
 
-@pytest.mark.parametrize("size", [(10, 20), (80, 120), (9, 16), (40, 17)])
-def test_the_nearest_pixels_are_those_of_torch(size: tuple[int, int]) -> None:
+def test_the_nearest_pixels_are_those_of_torch() -> None:
     """``nearest-exact`` is what torchvision calls for Tensors; halfway pixels may differ."""
     pixels = noise(40, 60, 1)
-    found = decoded(encoded(pixels), channels=1, size=size, filter="nearest")
     values = torch.from_numpy(pixels.copy())[None, None]
-    expected = torch.nn.functional.interpolate(values, size, mode="nearest-exact")
-    assert found[:, :, 0].tolist() == expected[0, 0].tolist()
+    for size in [(10, 20), (80, 120), (9, 16), (40, 17)]:
+        found = decoded(encoded(pixels), channels=1, size=size, filter="nearest")
+        expected = torch.nn.functional.interpolate(values, size, mode="nearest-exact")
+        assert found[:, :, 0].tolist() == expected[0, 0].tolist()
 
 
 def test_a_cropped_turned_and_mirrored_mask() -> None:
@@ -89,19 +86,6 @@ def test_masks_of_16_bits_are_resized(channels: int) -> None:
     found = decoded(png_of(pixels), channels=channels, **options)
     # Four source rows become one, of which the middle is between the second and the third.
     assert found.tolist() == pixels[2::4, 1::2].tolist()
-
-
-def test_masks_in_a_batch_keep_their_class_numbers() -> None:
-    masks = [np.where(noise(30 + n, 40, 1, n) > 127, 7, 200).astype(np.uint8) for n in range(9)]
-    column = column_of(
-        [encoded(mask) for mask in masks],
-        channels=1,
-        size=(16, 16),
-        filter="nearest",
-        names=[str(number) for number in range(201)],
-        augment=tio.RandomResizedCrop(),
-    )
-    assert column.unique().tolist() == [7, 200]
 
 
 def test_resized_masks_of_every_dtype_and_kind() -> None:
@@ -195,7 +179,7 @@ def tiff_of_4_bits() -> bytes:
         (encoded(noise(5, 6), "JPEG"), "a JPEG, whose levels are not exact"),
         (encoded(noise(5, 6, 1), "JPEG"), "a JPEG, whose levels are not exact"),
         (encoded(Image.fromarray(noise(5, 6)).convert("1")), "gray levels of fewer bits"),
-        (png16(wide_noise(5, 6, 1)), "pixels of the mode 'I"),
+        (png_of(wide_noise(5, 6, 1)), "pixels of the mode 'I"),
         (tiff_of_4_bits(), "gray levels of fewer bits"),
     ],
 )
@@ -203,27 +187,6 @@ def test_images_without_indices_are_refused(data: bytes, got: str) -> None:
     for decoder in ("auto", "pillow"):
         with pytest.raises(DecodeError, match=f"must have a palette, or gray .* got {got}"):
             decoded(data, channels=1, palette="index", decoder=decoder)
-
-
-@pytest.mark.parametrize(
-    ("options", "reason"),
-    [
-        ({"filter": "bicubic"}, "filter must be"),
-        ({"palette": "indices"}, "palette must be"),
-        ({"filter": "nearest"}, "filter='nearest' needs size"),
-        ({"filter": "nearest", "size": (2, 2), "resize": None}, "filter='nearest' needs size"),
-        ({"filter": "nearest", "size": (2, 2), "fast": True}, "excludes fast"),
-        ({"palette": "index"}, "palette='index' needs channels=1"),
-        ({"palette": "index", "channels": 1, "dtype": "float32"}, "dtype='uint8'"),
-        ({"palette": "index", "channels": 1, "size": (2, 2)}, "cannot be averaged: resize them"),
-        ({"names": ["a", "b"], "size": (2, 2)}, "cannot be averaged: resize them"),
-        ({"filter": "nearest", "decoder": None}, "filter='nearest' needs size"),
-        ({"palette": "index", "channels": 1, "decoder": None}, "decoder=None excludes"),
-    ],
-)
-def test_arguments_that_make_no_sense_together(options: dict[str, Any], reason: str) -> None:
-    with pytest.raises(tio.SchemaError, match=reason):
-        tio.ImageFeature(**options)
 
 
 def test_class_numbers_of_the_right_size_need_no_filter() -> None:

@@ -55,16 +55,6 @@ def lengths_of(sequence: Spec) -> list[str]:
     return sorted(name for name, spec in sequence.items() if spec["type"] == "FixedLenSequence")
 
 
-def ours_single_sequence(record: bytes, context: Spec, sequence: Spec) -> Result:
-    """Parse one SequenceExample with this library."""
-    try:
-        sample = tio.parse_sequence_example(record, sequence_schema_of(context, sequence))
-    except (DecodeError, SchemaError):
-        return None
-    spec = {**context, **sequence}
-    return columns_to_json(sample, spec, single=True, in_lists=frozenset(sequence))
-
-
 # ---- results of TensorFlow ----
 
 
@@ -80,15 +70,6 @@ def sequence_question(records: list[bytes], context: Spec, sequence: Spec) -> di
     return {
         "op": "parse_sequence_example",
         "examples": [record.hex() for record in records],
-        "context": context,
-        "sequence": sequence,
-    }
-
-
-def single_sequence_question(record: bytes, context: Spec, sequence: Spec) -> dict[str, Any]:
-    return {
-        "op": "parse_single_sequence_example",
-        "example": record.hex(),
         "context": context,
         "sequence": sequence,
     }

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import random
 import struct
+from functools import partial
 from typing import Any
 
 import pytest
 from google.protobuf.message import DecodeError as ProtobufDecodeError
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import settings
 
 from tests.conftest import TfOracle
 from tests.interop import model
@@ -30,7 +30,7 @@ from tests.interop.compare import (
 from tests.interop.generate import IN_EXAMPLES, Spec, draw_record, draw_spec, encode
 from tests.interop.respell import damage, keys_of, read, respell
 from tests.support import wire
-from tests.support.spellings import KEYS, damaged, example_bytes, has_groups
+from tests.support.spellings import has_groups
 from tests.support.wire import (
     delimited,
     entry,
@@ -57,21 +57,27 @@ def theirs(oracle: TfOracle, records: list[bytes], spec: Spec) -> Result:
 
 
 @pytest.mark.parametrize("seed", ROUNDS)
-def test_unusual_encodings_have_the_same_values(tf_oracle: TfOracle, seed: int) -> None:
+def test_every_encoding_has_the_values_that_tensorflow_parses(
+    tf_oracle: TfOracle, seed: int
+) -> None:
     rng = random.Random(seed)
     cases = []
     for _ in range(CASES):
         spec = draw_spec(rng, "f", IN_EXAMPLES)
-        cases.append((spec, [draw_record(rng, spec) for _ in range(rng.randint(1, 3))]))
+        cases.append((spec, [draw_record(rng, spec) for _ in range(rng.choice([0, 1, 2, 3, 6]))]))
     questions = [batch_question([encode(r) for r in records], spec) for spec, records in cases]
     wrong = []
+    accepted = 0
     for (spec, records), answer in zip(cases, tf_oracle.ask_all(questions), strict=True):
-        odd = [respell(rng, record) for record in records]
-        found = comparable(ours(odd, spec), spec, records)
         expected = comparable(features_in(answer), spec, records)
-        asked = batch_question(odd, spec)
-        wrong.append(disagreement(asked, found, expected, model.reasons(spec, records)))
+        for spell in (encode, partial(respell, rng)):
+            spelled = [spell(record) for record in records]
+            found = comparable(ours(spelled, spec), spec, records)
+            accepted += found is not None
+            asked = batch_question(spelled, spec)
+            wrong.append(disagreement(asked, found, expected, model.reasons(spec, records)))
     assert_none(wrong)
+    assert accepted > CASES
 
 
 @pytest.mark.parametrize("seed", ROUNDS)
@@ -99,39 +105,6 @@ def test_damaged_records_are_rejected_or_read_like_protobuf(tf_oracle: TfOracle,
     assert_none(wrong)
     assert len(cases) > CASES // 3
     assert illegal > CASES // 3
-
-
-@st.composite
-def specs(draw: st.DrawFn) -> Spec:
-    """Draw specs for the keys of random Examples."""
-    kinds = ["FixedLen", "VarLen", "FixedLenSequence"]
-    spec = draw_spec(random.Random(draw(st.integers(0, 2**32))), "", kinds)
-    keys = draw(st.permutations(KEYS))
-    return dict(zip(keys, spec.values(), strict=False))
-
-
-@given(specs(), st.lists(example_bytes(), max_size=3))
-def test_any_encoding_is_read_like_protobuf(
-    tf_oracle: TfOracle, spec: Spec, records: list[bytes]
-) -> None:
-    plain = [encode(read(record, KEYS)) for record in records]
-    assert ours(records, spec) == theirs(tf_oracle, plain, spec)
-
-
-@given(specs(), damaged())
-def test_damaged_bytes_are_rejected_or_read_like_protobuf(
-    tf_oracle: TfOracle, spec: Spec, record: bytes
-) -> None:
-    try:
-        plain = encode(read(record, KEYS))
-    except ProtobufDecodeError:
-        # Features that are not requested are not parsed, so request all of them.
-        everything = {key: {"type": "VarLen", "dtype": "int64"} for key in KEYS}
-        assert ours([record], {**everything, **spec}) is None
-        return
-    found = ours([record], spec)
-    if found is not None or not has_groups(record):
-        assert found == theirs(tf_oracle, [plain], spec)
 
 
 # ---- differences of TensorFlow and protobuf ----
@@ -214,14 +187,13 @@ DIFFERENCES: dict[str, tuple[Spec, bytes, list[Any] | None, list[Any] | None]] =
 }
 
 
-@pytest.mark.parametrize("name", DIFFERENCES)
-def test_table_of_differences(tf_oracle: TfOracle, name: str) -> None:
-    spec, record, tensorflow, torchrec_io = DIFFERENCES[name]
-    for result, expected in (
-        (theirs(tf_oracle, [record], spec), tensorflow),
-        (ours([record], spec), torchrec_io),
-    ):
-        assert (None if result is None else result["x"]["values"]) == expected
+def test_table_of_differences(tf_oracle: TfOracle) -> None:
+    for name, (spec, record, tensorflow, torchrec_io) in DIFFERENCES.items():
+        for result, expected in (
+            (theirs(tf_oracle, [record], spec), tensorflow),
+            (ours([record], spec), torchrec_io),
+        ):
+            assert (None if result is None else result["x"]["values"]) == expected, name
 
 
 def test_default_if_the_last_entry_has_no_kind(tf_oracle: TfOracle) -> None:

@@ -43,16 +43,6 @@ def test_files_written_by_tensorflow(
     assert list(tio.TFRecordDataset(path, num_threads=1)) == records
 
 
-@pytest.mark.parametrize("compression", COMPRESSIONS)
-def test_tensorflow_reads_files_of_the_test_writer(
-    tf_oracle: TfOracle, tmp_path: Path, compression: str
-) -> None:
-    records = [b"", b"a", b"b" * 1000]
-    path = write_tfrecord(tmp_path / "a.tfrecord", records, COMPRESSIONS[compression])
-    answer = tf_oracle.ask(op="read_records", path=str(path), compression=compression)
-    assert answer == {"records": [r.hex() for r in records], "error": None, "message": None}
-
-
 def read_until_damage(path: Path, compression: Any) -> tuple[list[bytes], TorchRecIOError | None]:
     found: list[bytes] = []
     try:
@@ -106,27 +96,6 @@ def test_truncated_compressed_files(
     assert (error is not None) == cut
     if answer["error"] is not None:
         assert error is not None
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("compression", ["GZIP", "ZLIB"])
-@given(data=st.data())
-def test_compressed_files_with_a_changed_bit(
-    tf_oracle: TfOracle, tmp_path: Path, compression: str, data: st.DataObject
-) -> None:
-    kind = COMPRESSIONS[compression]
-    path = write_tfrecord(tmp_path / "a.tfrecord", RECORDS, kind)
-    stream = bytearray(path.read_bytes())
-    stream[data.draw(st.integers(0, len(stream) - 1))] ^= 1 << data.draw(st.integers(0, 7))
-    path.write_bytes(stream)
-    answer = tf_oracle.ask(op="read_records", path=str(path), compression=compression)
-    found, error = read_until_damage(path, kind)
-    assert found == RECORDS[: len(found)]
-    assert len(answer["records"]) <= len(found)
-    if answer["error"] is not None:
-        assert error is not None
-    if error is None:
-        assert found == RECORDS
 
 
 def test_reserved_gzip_flags_are_rejected(tf_oracle: TfOracle, tmp_path: Path) -> None:

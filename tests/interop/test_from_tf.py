@@ -17,10 +17,7 @@ from tests.conftest import ROOT, TESTS
 Fixed = tio.FixedLenFeature
 Ragged = tio.RaggedFeature
 
-CASTS: tuple[Any, ...] = (
-    "bool", "uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64",
-    "float16", "bfloat16", "float64",
-)  # fmt: skip
+CASTS: tuple[Any, ...] = ("bool", "uint64", "bfloat16", "float16", "float64")
 EXPECTED = {
     "fixed": tio.Schema(
         {
@@ -129,21 +126,18 @@ def answer(tf_python: str) -> Any:
     return json.loads(done.stdout)
 
 
-def test_all_specs_are_covered(answer: Any) -> None:
+def test_specs(answer: Any) -> None:
     assert answer["schemas"].keys() == EXPECTED.keys()
+    for name, expected in EXPECTED.items():
+        schema = tio.Schema.from_json(answer["schemas"][name])
+        assert schema == expected, name
+        assert repr(schema) == repr(expected), name  # distinguishes -0.0 from 0.0
+
+
+def test_rejected_specs(answer: Any) -> None:
     assert answer["refused"].keys() == REFUSED.keys()
-
-
-@pytest.mark.parametrize("name", EXPECTED)
-def test_specs(answer: Any, name: str) -> None:
-    schema = tio.Schema.from_json(answer["schemas"][name])
-    assert schema == EXPECTED[name]
-    assert repr(schema) == repr(EXPECTED[name])  # distinguishes -0.0 from 0.0
-
-
-@pytest.mark.parametrize("name", REFUSED)
-def test_rejected_specs(answer: Any, name: str) -> None:
-    assert REFUSED[name] in answer["refused"][name]
+    for name, reason in REFUSED.items():
+        assert reason in answer["refused"][name]
 
 
 def test_neither_torch_nor_the_native_core_is_loaded(answer: Any) -> None:

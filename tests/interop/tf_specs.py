@@ -52,21 +52,7 @@ EXAMPLES: dict[str, dict[str, Any]] = {
     # TensorFlow creates these objects and rejects them when it parses. This library casts instead.
     "casts": {
         dtype.name: tf.io.FixedLenFeature([], dtype)
-        for dtype in (
-            tf.bool,
-            tf.uint8,
-            tf.int8,
-            tf.uint16,
-            tf.int16,
-            tf.uint32,
-            tf.int32,
-            tf.uint64,
-            tf.float16,
-            tf.bfloat16,
-            tf.float64,
-            tf.half,
-            tf.double,
-        )
+        for dtype in (tf.bool, tf.uint64, tf.bfloat16, tf.half, tf.double)
     },
     "varying": {
         "int64": tf.io.VarLenFeature(tf.int64),

@@ -158,6 +158,9 @@ void test_formats() {
   CHECK_EQ(format_of("RIFF\xff..WEBP"), ByteFormat::other);
   CHECK_EQ(format_of("RIFF\xff...WEBP"), ByteFormat::webp);
   CHECK_EQ(format_of("RIFF\xff"), ByteFormat::other);
+  CHECK_EQ(format_of("\x80\x04N."), ByteFormat::pickle);
+  CHECK_EQ(format_of("\x80\x06N."), ByteFormat::other);
+  CHECK_EQ(format_of("\x80\x04N"), ByteFormat::other);
   CHECK_EQ(format_of(raw({8, 1, 0x12, 0})), ByteFormat::tensor);
   CHECK_EQ(format_of(raw({8, 1, 0x12, 0, 0x22, 1})), ByteFormat::other);
 }

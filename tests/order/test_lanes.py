@@ -95,17 +95,6 @@ def test_blocks_come_to_any_lane_at_any_time() -> None:
     assert (counts.sum(axis=0) > 0).all()
 
 
-def test_pieces_come_to_any_lane_at_any_time() -> None:
-    counts = np.zeros((4, 4, 6), np.int64)  # piece, lane and place
-    for epoch in range(3000):
-        plain = whole_order(20 * 2 + 4, Shuffle(block=2, window=1, lanes=4), 1, epoch)
-        for lane, records in enumerate(lanes_of(plain, 4)):
-            at = next(at for at, record in enumerate(records) if record >= 40)
-            counts[records[at] - 40, lane, at // 2] += 1
-    assert chi_square_is_plausible(counts.sum(axis=2).reshape(-1), 9)
-    assert chi_square_is_plausible(counts.sum(axis=(0, 1)), 5)
-
-
 # ---- blocks for reading ----
 
 

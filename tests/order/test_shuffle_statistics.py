@@ -31,8 +31,7 @@ def test_every_permutation_is_equally_likely() -> None:
     assert chi_square_is_plausible(np.array(list(counts.values())))
 
 
-@pytest.mark.parametrize("size", [17, 100, 256])
-@pytest.mark.parametrize("by", ["seed", "epoch"])
+@pytest.mark.parametrize(("size", "by"), [(17, "epoch"), (100, "seed"), (256, "epoch")])
 def test_every_record_is_uniform_over_positions(size: int, by: str) -> None:
     counts = np.zeros((size, size), np.int64)
     for number in range(3000):
@@ -61,7 +60,7 @@ def window_shares(size: int, window: int, position: int) -> npt.NDArray[np.float
     return shares
 
 
-@pytest.mark.parametrize("position", [0, 3, 29, 33, 38, 98, 99])
+@pytest.mark.parametrize("position", [0, 3, 33, 99])
 def test_window_is_equivalent_to_two_uniform_shuffles(position: int) -> None:
     size, window, seeds = 100, 20, 8000
     counts = counts_at(position, size, window, seeds)
@@ -70,55 +69,7 @@ def test_window_is_equivalent_to_two_uniform_shuffles(position: int) -> None:
     assert chi_square_is_plausible(counts[shares > 0], shares=shares[shares > 0])
 
 
-def test_windows_are_independent_of_each_other() -> None:
-    size, window, bins = 220, 20, 11
-    counts = np.zeros((bins, bins), np.int64)
-    for seed in range(6000):
-        # Two positions without a common block in either step, far from the ends.
-        here, there = records_at(np.array([60, 126]), size, window, seed, 0).tolist()
-        counts[here % bins, there % bins] += 1
-    rows, columns = counts.sum(1, keepdims=True), counts.sum(0, keepdims=True)
-    shares = rows * columns / counts.sum() ** 2
-    assert chi_square_is_plausible(counts, (bins - 1) ** 2, shares)
-
-
 # ---- blocks ----
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("size", [50, 48, 46])
-def test_every_block_is_uniform_over_positions(size: int) -> None:
-    blocks = 10
-    counts = np.zeros((blocks, blocks), np.int64)
-    for seed in range(5000):
-        row = whole_order(size, Shuffle(block=5, window=1), seed)
-        counts[np.arange(blocks), row[row % 5 == 0] // 5] += 1
-    # This includes the short block. Rows and columns have fixed sums.
-    assert chi_square_is_plausible(counts, (blocks - 1) ** 2)
-
-
-@pytest.mark.parametrize("window", [7, 20, 48])
-def test_every_record_is_uniform_over_its_window(window: int) -> None:
-    size = 48
-    places = np.zeros((size, window), np.int64)
-    for seed in range(4000):
-        # With one block, each record stays in its window.
-        order = whole_order(size, Shuffle(block=size, window=window), seed)
-        places[order, np.arange(size) % window] += 1
-    for begin in range(0, size, window):
-        counts = places[begin : begin + window]
-        counts = counts[:, : len(counts)]  # the last window may be short
-        assert chi_square_is_plausible(counts, (len(counts) - 1) ** 2)
-
-
-def test_blocks_and_positions_in_windows_are_independent() -> None:
-    blocks = 10
-    counts = np.zeros((blocks, 5, 5), np.int64)
-    for seed in range(6000):
-        # The first block, and the first records of the first two windows.
-        order = whole_order(50, Shuffle(block=5, window=5), seed)
-        counts[order[0] // 5, order[0] % 5, order[5] % 5] += 1
-    assert chi_square_is_plausible(counts)
 
 
 @pytest.mark.parametrize("shuffle", [True, 10, Shuffle(block=5, window=20)])

@@ -72,15 +72,37 @@ def parse_sequence(records: list[bytes], case: dict[str, Any]) -> dict[str, Any]
 # ---- cases with a name, of records in a file ----
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
-def test_golden(case: dict[str, Any]) -> None:
+def by_subject() -> dict[str, list[dict[str, Any]]]:
+    """The cases by the first two parts of their names: a batch, and its records by themselves."""
+    groups: dict[str, list[dict[str, Any]]] = {}
+    for case in CASES:
+        groups.setdefault("/".join(case["name"].split("/")[:2]), []).append(case)
+    return groups
+
+
+SUBJECTS = by_subject()
+
+
+@pytest.mark.parametrize("subject", SUBJECTS)
+def test_golden(subject: str) -> None:
+    for case in SUBJECTS[subject]:
+        check_case(case)
+        is_whole = case["records"] is None and not case.get("single")
+        if is_whole and "features" in case["result"]:
+            check_files(case)
+
+
+def check_case(case: dict[str, Any]) -> None:
     records, expected = records_of(case), case["result"]
     if case["name"] in READ_AS_PROTOBUF:
         assert parse(records, case)["features"]["i"]["values"] == []
     elif "features" in expected:
-        assert parse(records, case) == expected
+        assert parse(records, case) == expected, case["name"]
+    elif case["name"] in REFUSED_SCHEMAS:
+        with pytest.raises(SchemaError):
+            schema_of(case["spec"])
     # A spec that makes no sense is TensorFlow's ValueError.
-    elif case["name"] in REFUSED_SCHEMAS or expected["error_class"] == "ValueError":
+    elif expected["error_class"] == "ValueError":
         with pytest.raises((SchemaError, DecodeError)):
             parse(records, case)
     else:
@@ -90,15 +112,8 @@ def test_golden(case: dict[str, Any]) -> None:
         assert caught.value.record == len(records) - 1
 
 
-WHOLE = [
-    case
-    for case in CASES
-    if case["records"] is None and "features" in case["result"] and not case.get("single")
-]
-
-
-@pytest.mark.parametrize("case", WHOLE, ids=lambda case: case["name"])
-def test_golden_from_files(case: dict[str, Any]) -> None:
+def check_files(case: dict[str, Any]) -> None:
+    """A dataset and a DataLoader must give the same as the function."""
     path = DIRECTORY / case["file"]
     spec, sequence = case["spec"], case.get("sequence")
     schema = schema_of(spec) if sequence is None else sequence_schema_of(spec, sequence)
@@ -109,13 +124,6 @@ def test_golden_from_files(case: dict[str, Any]) -> None:
     for each in (batch, collated):
         found = columns_to_json(each, {**spec, **(sequence or {})}, in_lists=in_lists)
         assert found == case["result"]["features"]
-
-
-@pytest.mark.parametrize("name", sorted(REFUSED_SCHEMAS))
-def test_schemas_that_are_refused(name: str) -> None:
-    [case] = [case for case in CASES if case["name"] == name]
-    with pytest.raises(SchemaError):
-        schema_of(case["spec"])
 
 
 def test_golden_is_all_there() -> None:
@@ -129,32 +137,21 @@ def test_golden_is_all_there() -> None:
 # ---- drawn at random, records and all ----
 
 
-@pytest.mark.parametrize("number", range(len(DRAWN["examples"])))
-def test_drawn_examples(number: int) -> None:
-    case = DRAWN["examples"][number]
-    question = case["question"]
-    single = question["op"] == "parse_single_example"
-    records = [question["example"]] if single else question["examples"]
-    check(records, {"spec": question["spec"], "single": single}, case["result"])
-
-
-@pytest.mark.parametrize("number", range(len(DRAWN["sequences"])))
-def test_drawn_sequences(number: int) -> None:
-    case = DRAWN["sequences"][number]
-    question = case["question"]
-    single = question["op"] == "parse_single_sequence_example"
-    records = [question["example"]] if single else question["examples"]
-    specs = {"spec": question["context"], "sequence": question["sequence"], "single": single}
-    check(records, specs, case["result"])
-
-
-def check(records: list[str], case: dict[str, Any], expected: dict[str, Any]) -> None:
-    parsed = [bytes.fromhex(record) for record in records]
-    if "features" in expected:
-        assert parse(parsed, case) == expected
-    else:
-        with pytest.raises(DecodeError):
-            parse(parsed, case)
+@pytest.mark.parametrize("part", ["examples", "sequences"])
+def test_drawn(part: str) -> None:
+    for number, case in enumerate(DRAWN[part]):
+        question, expected = case["question"], case["result"]
+        single = question["op"].startswith("parse_single")
+        records = [question["example"]] if single else question["examples"]
+        specs = {"spec": question.get("spec", question.get("context")), "single": single}
+        if part == "sequences":
+            specs["sequence"] = question["sequence"]
+        parsed = [bytes.fromhex(record) for record in records]
+        if "features" in expected:
+            assert parse(parsed, specs) == expected, number
+        else:
+            with pytest.raises(DecodeError):
+                parse(parsed, specs)
 
 
 def test_drawn_is_all_there() -> None:

@@ -8,11 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import torchrec_io as tio
-from tests.support.examples import example_of, sequence_example_of
+from tests.support.examples import example_of
 from tests.support.tfrecord import frame, write_tfrecord
 from torchrec_io._parsing import lengths as module
 from torchrec_io._parsing.lengths import LengthMeasure, find_lengths
@@ -55,39 +53,6 @@ def parsed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 def kept(path: Path) -> list[Path]:
     return sorted(cache_path(path).parent.glob(f"*{module.SUFFIX}"))
-
-
-class TestFeatures:
-    @given(
-        st.lists(
-            st.tuples(
-                st.one_of(st.none(), st.integers(0, 9)),
-                st.one_of(st.none(), st.lists(st.integers(0, 3), max_size=4)),
-            ),
-            min_size=1,
-            max_size=12,
-        )
-    )
-    def test_values_and_steps_are_counted(
-        self,
-        tmp_path_factory: pytest.TempPathFactory,
-        records: list[tuple[int | None, list[int] | None]],
-    ) -> None:
-        path = tmp_path_factory.mktemp("steps") / "data"
-        write_tfrecord(
-            path,
-            [
-                sequence_example_of(
-                    {} if values is None else {"words": [b"x"] * values},
-                    {} if steps is None else {"steps": [[0.5] * count for count in steps]},
-                )
-                for values, steps in records
-            ],
-        )
-        words = LengthMeasure((StoredCount("words", "string"),), "context")
-        steps = LengthMeasure((StoredCount("steps", "float32"),), "sequence")
-        assert lengths_of(path, feature=words) == [values or 0 for values, _ in records]
-        assert lengths_of(path, feature=steps) == [len(counts or []) for _, counts in records]
 
 
 class TestCache:

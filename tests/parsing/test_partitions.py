@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import torchrec_io as tio
-from tests.support.examples import example_of, sequence_example_of
+from tests.support.examples import example_of
 from torchrec_io._parsing.parser import ExampleParser
 from torchrec_io._records.record_block import RecordList
 from torchrec_io._tensors.parse import parse_block
@@ -147,96 +146,41 @@ def feature_of(kinds: list[str | int], dtype: Any = "int64", **options: Any) -> 
     return Feature(dtype, "values", partitions_of(kinds), **options)
 
 
-def parts_of(unit: Unit, as_value: Callable[[int], Any] = int) -> dict[str, list[Any]]:
+def parts_of(unit: Unit) -> dict[str, list[Any]]:
     """A unit as stored features; empty ones are left out."""
     stored = {f"p{number}": numbers for number, numbers in enumerate(unit.stored) if numbers}
-    values = {"values": [as_value(value) for value in unit.values]} if unit.values else {}
-    return {**values, **stored}
+    return {**({"values": unit.values} if unit.values else {}), **stored}
 
 
-# ---- rows that tally ----
-
-sound_batches = kinds_of_partitions.flatmap(
-    lambda kinds: st.tuples(st.just(kinds), st.lists(sound_units(kinds), max_size=4))
-)
-options = st.fixed_dictionaries(
-    {"row_splits_dtype": st.sampled_from(["int32", "int64"]), "validate": st.booleans()}
-)
-
-
-DTYPES: dict[str, Callable[[int], Any]] = {
-    "int64": int,
-    "uint8": int,
-    "float16": float,
-    "string": lambda value: b"v%d" % value,
-}
-
-
-def mapped(nested: Any, as_value: Callable[[int], Any]) -> Any:
-    if isinstance(nested, list):
-        return [mapped(item, as_value) for item in nested]
-    return as_value(nested)
-
-
-@given(sound_batches, st.sampled_from(list(DTYPES)), options)
-def test_records_of_rows(batch: Any, dtype: str, chosen: dict[str, Any]) -> None:
-    kinds, pairs = batch
-    schema = {"x": feature_of(kinds, dtype, **chosen)}
-    as_value = DTYPES[dtype]
-    records = [example_of(**parts_of(unit, as_value)) for unit, _ in pairs]
-    column = tio.parse_examples(records, schema)["x"]
-    expected = [mapped(nested, as_value) for _, nested in pairs]
-    assert column.tolist() == expected
-    level: Any = column
-    while isinstance(level, tio.Ragged):
-        assert level.offsets.dtype == getattr(torch, chosen["row_splits_dtype"])
-        level = level.values
-    for record, nested in zip(records, expected, strict=True):
-        assert tio.parse_example(record, schema)["x"].tolist() == nested
-
-
-@given(
-    kinds_of_partitions.flatmap(
-        lambda kinds: st.tuples(
-            st.just(kinds), st.lists(st.lists(sound_units(kinds), max_size=3), max_size=3)
-        )
-    ),
-    options,
-)
-def test_steps_of_rows(batch: Any, chosen: dict[str, Any]) -> None:
-    kinds, examples = batch
-    schema = tio.Schema(sequence={"x": feature_of(kinds, **chosen)})
-    records = []
-    for pairs in examples:
-        keys = [f"p{i}" for i, kind in enumerate(kinds) if isinstance(kind, str)]
-        steps = [parts_of(unit) for unit, _ in pairs]
-        lists = {key: [step.get(key, []) for step in steps] for key in ("values", *keys)}
-        records.append(sequence_example_of({}, lists))
-    expected = [[nested for _, nested in pairs] for pairs in examples]
-    assert tio.parse_sequence_examples(records, schema)["x"].tolist() == expected
-    for record, nested in zip(records, expected, strict=True):
-        assert tio.parse_sequence_example(record, schema)["x"].tolist() == nested
-
-
-# ---- rows that do not ----
+# ---- rows that tally, and rows that do not ----
 
 
 @given(
     kinds_of_partitions.flatmap(
         lambda kinds: st.tuples(st.just(kinds), st.lists(any_units(kinds), max_size=4))
-    )
+    ),
+    st.sampled_from(["int64", "uint8", "float16"]),
+    st.sampled_from(["int32", "int64"]),
 )
-def test_each_record_is_judged_by_itself(batch: Any) -> None:
+def test_each_record_is_judged_by_itself(batch: Any, dtype: str, splits_dtype: str) -> None:
     kinds, units = batch
-    schema = tio.Schema({"x": feature_of(kinds, validate=True)})
+    feature = feature_of(kinds, dtype, row_splits_dtype=splits_dtype, validate=True)
     nested = [unit.nested(kinds) for unit in units]
-    records = [example_of(**parts_of(unit)) for unit in units]
-    found, failures = parse_block(ExampleParser.of(schema), RecordList.of(records))
+    records = [
+        tio.encode_example(parts_of(unit), {"values": dtype, "p0": "int64"}) for unit in units
+    ]
+    parser = ExampleParser.of(tio.Schema({"x": feature}))
+    found, failures = parse_block(parser, RecordList.of(records))
     assert [failure.position for failure in failures] == [
         position for position, rows in enumerate(nested) if rows is None
     ]
     assert all(failure.feature == "x" and failure.reason for failure in failures)
     assert found["x"].tolist() == [rows for rows in nested if rows is not None]
+    level: Any = found["x"]
+    while isinstance(level, tio.Ragged):
+        assert level.offsets.dtype == getattr(torch, splits_dtype)
+        level = level.values
+    assert level.dtype == getattr(torch, dtype)
 
 
 def test_ids_may_leave_rows_empty_up_to_a_limit() -> None:

@@ -101,9 +101,6 @@ def test_the_bytes_may_stand_under_another_name() -> None:
     [
         ([None, 2], [3], r"its shape is \[3\], the schema wants \[None, 2\]"),
         ([None, 2], [1, 3], r"its shape is \[1, 3\], the schema wants \[None, 2\]"),
-        (None, [4], r"it has 6 bytes, its shape \[4\] of int16 needs 8"),
-        (None, [-3], "negative"),
-        (None, [2**40, 2**40], "does not fit in memory"),
     ],
 )
 def test_stored_shapes_that_do_not_fit(shape: Any, stored: list[int], reason: str) -> None:
@@ -123,7 +120,6 @@ STREAM = zlib.compress(bytes(range(6)))
 WAYS: list[dict[str, Any]] = [{"shape": [6]}, {"shape": [None]}, {"shape_key": "shape"}]
 
 
-@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize(
     ("stream", "reason"),
     [
@@ -136,12 +132,10 @@ WAYS: list[dict[str, Any]] = [{"shape": [6]}, {"shape": [None]}, {"shape_key": "
         (STREAM[:4] + b"\xff" + STREAM[5:], "its zlib stream is damaged"),
     ],
 )
-def test_damaged_streams_are_refused(way: dict[str, Any], stream: bytes, reason: str) -> None:
-    assert read([example_of(x=[STREAM], shape=[6])], "uint8", **way, compression="zlib")[
-        0
-    ].tolist() == list(range(6))
+def test_damaged_streams_are_refused(stream: bytes, reason: str) -> None:
     record = example_of(x=[stream], shape=[6])
-    assert refusal(record, "uint8", **way, compression="zlib").startswith(reason)
+    for way in WAYS:
+        assert refusal(record, "uint8", **way, compression="zlib").startswith(reason)
 
 
 def test_a_stream_must_have_the_size_of_its_shape() -> None:
@@ -188,8 +182,9 @@ def dequantized(value: int, high: float, low: float) -> np.float32:
     return np.float32(value) * np.float32(extent / 255.0) + np.float32(extent / 512.0 + low)
 
 
-@pytest.mark.parametrize("ends", [(-2, 2), (0.0, 1.0), (-0.3, 12.7)])
-@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize(
+    ("ends", "packed"), [((-2, 2), False), ((0.0, 1.0), True), ((-0.3, 12.7), False)]
+)
 def test_quantized_numbers_are_those_of_youtube_8m(ends: tuple[float, float], packed: bool) -> None:
     stored = np.arange(512, dtype=np.uint16).astype(np.uint8).reshape(2, 256)
     low, high = ends
@@ -233,11 +228,18 @@ def test_the_range_of_quantized_numbers_is_that_of_the_column() -> None:
         ({"shape": [2], "dequantize": (0, float("inf"))}, "low < high"),
         ({"shape": [2], "dequantize": 5}, "low < high"),
         ({"shape": [2], "value_key": ""}, "value_key must be"),
-        ({"shape": [2], "value_key": 5}, "value_key must be"),
+        ({"dtype": "int32", "fixed_length": 6}, "fixed_length"),
+        ({"fixed_length": 0}, "fixed_length"),
+        ({"fixed_length": 4.0}, "fixed_length"),
+        ({"dtype": "complex128", "fixed_length": 8}, "fixed_length"),
+        ({"fixed_length": 8, "shape": [3]}, "fixed_length"),
+        ({"fixed_length": 8, "shape_key": "shape"}, "fixed_length"),
+        ({}, "shape"),
+        ({"dtype": "string", "shape": [2]}, "dtype"),
     ],
 )
 def test_arguments_that_make_no_sense(arguments: dict[str, Any], reason: str) -> None:
     with pytest.raises(SchemaError, match=reason):
-        tio.RawFeature("uint8", **arguments)
+        tio.RawFeature(**{"dtype": "uint8", **arguments})
     with pytest.raises(SchemaError, match="needs the dtype 'uint8'"):
         tio.RawFeature("int8", [2], dequantize=(0, 1))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
@@ -11,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import torchrec_io as tio
+from tests.support.cover import pairs
 from tests.support.examples import example_of, sequence_example_of
 from torchrec_io.errors import DecodeError, SchemaError
 
@@ -34,20 +34,6 @@ def shaped(flat: list[Any], shape: list[int]) -> Any:
         return flat[0]
     size = len(flat) // shape[0] if shape[0] else 0
     return [shaped(flat[i * size : (i + 1) * size], shape[1:]) for i in range(shape[0])]
-
-
-def written_by_encoder(context: Mapping[str, Any], lists: Mapping[str, Any]) -> bytes:
-    """As :func:`sequence_example_of`; None is a Feature of no kind."""
-    features = {name: values or None for name, values in context.items()}
-    sequences = {name: [step or None for step in steps] for name, steps in lists.items()}
-    return tio.encode_sequence_example(features, sequences)
-
-
-WRITERS: dict[str, Callable[..., bytes]] = {
-    "protobuf": sequence_example_of,
-    "encoder": written_by_encoder,
-}
-writers = st.sampled_from(list(WRITERS))
 
 
 # ---- FixedLenSequenceFeature ----
@@ -88,11 +74,11 @@ def check_padded(
     ]
 
 
-@given(padded_batches(), writers)
-def test_steps_are_padded(batch: Any, writer: str) -> None:
+@given(padded_batches())
+def test_steps_are_padded(batch: Any) -> None:
     dtype, shape, records = batch
     schema = tio.Schema(sequence={"x": Sequence(shape, dtype)})
-    written = [WRITERS[writer]({}, {"x": steps}) for steps in records]
+    written = [sequence_example_of({}, {"x": steps}) for steps in records]
     fill = b"" if dtype == "string" else 0
     check_padded(tio.parse_sequence_examples(written, schema), dtype, shape, records, fill)
     for record, steps in zip(written, records, strict=True):
@@ -100,10 +86,10 @@ def test_steps_are_padded(batch: Any, writer: str) -> None:
         assert sample["x"].tolist() == [shaped(step, shape) for step in steps]
 
 
-@pytest.mark.parametrize("dtype", ["int64", "uint8", "float32", "string"])
-@pytest.mark.parametrize("shape", [[], [1], [2]])
-@pytest.mark.parametrize("number", [0, 7, 70])
-@pytest.mark.parametrize("change", [-1, 1])
+@pytest.mark.parametrize(
+    ("dtype", "shape", "number", "change"),
+    pairs(["int64", "uint8", "float32", "string"], [[], [1], [2]], [0, 7, 70], [-1, 1]),
+)
 def test_a_step_of_a_wrong_count_is_named(
     dtype: Any, shape: list[int], number: int, change: int
 ) -> None:
@@ -141,8 +127,8 @@ def ragged_batches(draw: st.DrawFn) -> tuple[str, list[Steps]]:
     return dtype, draw(st.lists(steps, max_size=5))
 
 
-@given(ragged_batches(), writers)
-def test_lists_of_any_length(batch: Any, writer: str) -> None:
+@given(ragged_batches())
+def test_lists_of_any_length(batch: Any) -> None:
     dtype, records = batch
     schema = tio.Schema(
         sequence={
@@ -151,7 +137,7 @@ def test_lists_of_any_length(batch: Any, writer: str) -> None:
             "wide": tio.RaggedFeature(dtype, "z", row_splits_dtype="int64"),
         }
     )
-    written = [WRITERS[writer]({}, dict.fromkeys("xyz", steps)) for steps in records]
+    written = [sequence_example_of({}, dict.fromkeys("xyz", steps)) for steps in records]
     found = tio.parse_sequence_examples(written, schema)
     for name, splits_dtype in [("x", "int64"), ("narrow", "int32"), ("wide", "int64")]:
         column = found[name]

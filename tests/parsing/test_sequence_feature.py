@@ -205,8 +205,7 @@ def test_rows_of_arrays_of_other_shapes() -> None:
 # ---- images ----
 
 
-@pytest.mark.parametrize("layout", ["CHW", "HWC"])
-@pytest.mark.parametrize("dtype", ["uint8", "float32"])
+@pytest.mark.parametrize(("layout", "dtype"), [("CHW", "uint8"), ("HWC", "float32")])
 def test_images_are_those_of_an_image_feature(layout: Any, dtype: str) -> None:
     rows = [[picture(4, 5, n) for n in range(3)], [], [picture(4, 5, 9)]]
     records = [example_of(x=row) for row in rows]

@@ -1,4 +1,4 @@
-"""Tests of reading data with each preset, value by value."""
+"""Tests of reading data with presets, value by value; ``test_recognition.py`` reads the others."""
 
 from __future__ import annotations
 
@@ -86,16 +86,6 @@ def test_kaggle_images(tmp_path: Path) -> None:
     assert list(tio.presets.kaggle_images(label_key=None)) == ["image", "id"]
 
 
-@pytest.mark.parametrize("id_key", ["id", "video_id"])
-def test_youtube8m_video(tmp_path: Path, id_key: str) -> None:
-    path = published.write_youtube8m_video(tmp_path, id_key)
-    batch = read(path, tio.presets.youtube8m_video(id_key=id_key))
-    assert batch[id_key].tolist() == [b"id0", b"id1", b"id2"]
-    assert batch["labels"].tolist() == [[0], [0, 1], [0, 1, 2]]
-    assert batch["mean_rgb"][1].tolist() == draw(1024, seed=1).tolist()
-    assert batch["mean_audio"].shape == (3, 128)
-
-
 def test_youtube8m_frames(tmp_path: Path) -> None:
     path = published.write_youtube8m_frames(tmp_path, segments=True)
     batch = read(path, tio.presets.youtube8m_frames(segments=True))
@@ -124,15 +114,6 @@ def test_audioset(tmp_path: Path) -> None:
     torch.testing.assert_close(batch["audio_embedding"][0][1], dequantized(frames_of(0, 128)[1]))
     stored = read(path, tio.presets.audioset(dequantize=False))
     assert bytes(stored["audio_embedding"][0][1].tolist()) == frames_of(0, 128)[1]
-
-
-def test_nsynth(tmp_path: Path) -> None:
-    batch = read(published.write_nsynth(tmp_path), tio.presets.nsynth())
-    assert batch["audio"][1].tolist() == draw(64000, seed=1).tolist()
-    assert batch["qualities"].tolist() == [[0, 1] * 5] * 2
-    assert batch["qualities_str"].tolist() == [[b"dark"], [b"dark", b"fast_decay"]]
-    assert batch["pitch"].tolist() == [22, 22]
-    assert batch["instrument_family_str"].tolist() == [b"bass", b"bass"]
 
 
 def test_waymo_motion(tmp_path: Path) -> None:

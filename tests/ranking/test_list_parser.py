@@ -145,15 +145,6 @@ def test_columns() -> None:
     assert batch["clicks"].to_padded().tolist() == [[[5, 6], [0, 0]], [[0, 0], [0, 0]]]
 
 
-def test_a_sample() -> None:
-    two, none = tio.ranking.parse([TWO, NONE], SCHEMA).samples()
-    assert two["pair"].tolist() == [[1, 2], [3, 4]]
-    assert two["id"].tolist() == [b"none", b"second"]
-    assert two["clicks"].tolist() == [[5, 6], []]
-    assert none["pair"].shape == (0, 2)
-    assert int(none["query"]) == 8
-
-
 def test_more_kinds_of_features() -> None:
     schema = tio.ranking.Schema(
         context={

@@ -18,8 +18,7 @@ from torchrec_io._records.record_reader import ReadPlan, RecordReader
 from torchrec_io._storage.chunk_cache import process_cache
 
 
-@pytest.mark.parametrize("keep", [1, 2, 5])
-@pytest.mark.parametrize("compression", [None, "gzip"])
+@pytest.mark.parametrize(("compression", "keep"), [(None, 1), ("gzip", 2), (None, 5)])
 def test_blocks_in_memory_are_limited_and_not_shared_with_children(
     tmp_path: Path, compression: str | None, keep: int
 ) -> None:

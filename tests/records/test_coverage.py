@@ -108,7 +108,7 @@ def test_saved_index_of_a_damaged_file_says_so(tmp_path: Path, compressed: bool)
 
 
 @pytest.mark.parametrize(
-    "left_out", [{0}, {99}, {50}, {0, 1, 50, 51, 98, 99}, set(range(50, 100)), set(range(100))]
+    "left_out", [{0}, {0, 1, 50, 51, 98, 99}, set(range(50, 100)), set(range(100))]
 )
 def test_text_index_that_leaves_out_records(data: Path, left_out: set[int]) -> None:
     wanted = [start for start in ALL if start // FRAME not in left_out]

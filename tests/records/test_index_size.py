@@ -40,6 +40,7 @@ def zstd(data: bytes) -> bytes:
     return bytes(load_zstd().compress(data))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "compress", "data", "most_bytes"),
     [

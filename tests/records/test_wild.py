@@ -60,26 +60,25 @@ def check_payloads(records: list[bytes], entry: dict[str, Any]) -> None:
 
 
 @entries("files")
-@pytest.mark.parametrize("shuffle", [False, True])
-def test_records(wild: Wild, entry: dict[str, Any], shuffle: bool) -> None:
+def test_records(wild: Wild, entry: dict[str, Any], tmp_path: Path) -> None:
     path = path_of(wild, entry)
     before = sorted(path.parent.iterdir())
-    dataset = tio.TFRecordDataset(
-        path, shuffle=shuffle, batch_size=997, num_threads=1, on_error="skip", with_key=True
-    )
-    found: list[tuple[int, bytes]] = []
-    for keys, batch in dataset:
-        offsets = (int(key.removeprefix(f"{path}:")) for key in keys)
-        found += zip(offsets, batch, strict=True)
-    check_payloads([record for _, record in (sorted(found) if shuffle else found)], entry)
-    assert dataset.skipped == ("tf_error" in entry)
-    assert dataset.num_records == entry["records"]
+    for shuffle in (False, True):
+        dataset = tio.TFRecordDataset(
+            path, shuffle=shuffle, batch_size=997, num_threads=1, on_error="skip", with_key=True
+        )
+        found: list[tuple[int, bytes]] = []
+        for keys, batch in dataset:
+            offsets = (int(key.removeprefix(f"{path}:")) for key in keys)
+            found += zip(offsets, batch, strict=True)
+        check_payloads([record for _, record in (sorted(found) if shuffle else found)], entry)
+        assert dataset.skipped == ("tf_error" in entry)
+        assert dataset.num_records == entry["records"]
     assert sorted(path.parent.iterdir()) == before  # reading creates no files next to the data
+    check_reading_without_an_index(path, entry, tmp_path)
 
 
-@entries("files")
-def test_records_without_an_index(wild: Wild, entry: dict[str, Any], tmp_path: Path) -> None:
-    path = path_of(wild, entry)
+def check_reading_without_an_index(path: Path, entry: dict[str, Any], tmp_path: Path) -> None:
     offsets: list[int] = []
     records: list[bytes] = []
     try:
@@ -160,19 +159,16 @@ def test_values_of_examples(wild: Wild, entry: dict[str, Any]) -> None:
                 found[name] = {"kind": kind if is_set else "none", "values": values}
             assert not values or found[name]["kind"] == kind
         assert values_sha256(found) == check["values_sha256"]
+    [whole] = tio.TFRecordDataset(path, schema, batch_size=len(records), num_threads=1)
+    check_counts_and_ranges(whole, entry["features"])
 
 
-@examples
-def test_counts_and_ranges_of_examples(wild: Wild, entry: dict[str, Any]) -> None:
-    path = path_of(wild, entry)
-    features = entry["features"]
-    schema = {name: tio.VarLenFeature(DTYPES[kind_of(f)]) for name, f in features.items()}
-    rows = max(1, entry["records"])
-    [batch] = tio.TFRecordDataset(path, schema, batch_size=rows, num_threads=1)
+def check_counts_and_ranges(batch: tio.Batch, features: dict[str, Any]) -> None:
+    """Compare the batch of all records of a file with the facts of its features."""
     for name, feature in features.items():
         lengths = batch[name].lengths
         assert int(lengths.max()) == feature["max_count"]
-        if feature["records"] == rows:
+        if feature["records"] == len(lengths):
             assert int(lengths.min()) == feature["min_count"]
         values = batch[name].values
         if isinstance(values, tio.BytesArray) and len(values):

@@ -22,7 +22,7 @@ def order_of(files: list[list[Any]], step: int = 1, preview: list[Any] | None = 
         numbers = np.arange(begin, min(begin + 500, len(labels)))
         numbers = numbers[numbers // 2 % step == 0]
         statistics.add(numbers, [labels[number] for number in numbers.tolist()])
-    return statistics.result("label", str, record_bytes=100)
+    return statistics.result("label")
 
 
 def mixed(classes: int, size: int, seed: int = 0) -> list[int]:
@@ -74,7 +74,6 @@ def test_numbers_are_divided_into_intervals() -> None:
     found = order_of([values[:4000], values[4000:]])
     assert found.classes == 16
     assert (found.between_files or 0) > 0.9
-    assert any(label.startswith("below ") for label in found.labels)
 
 
 def test_many_classes_share_a_row() -> None:
@@ -85,20 +84,6 @@ def test_one_file_and_one_class() -> None:
     found = order_of([[3] * 100])
     assert (found.between_files, found.within_files, found.neighbors) == (None, None, None)
     assert "the same label" in found.verdict
-
-
-def test_shares_add_up() -> None:
-    found = order_of([mixed(20, 4000), sorted(mixed(20, 4000))])
-    assert len(found.labels) == 8
-    for row in found.shares:
-        assert sum(row) == pytest.approx(1)
-        assert len(row) == 8
-
-
-def test_a_shuffle_of_blocks_fits_the_data() -> None:
-    labels = [label for label in range(20) for _ in range(10_000)]
-    assert order_of([labels]).slow_shuffle == "tio.Shuffle(block=1_000, window=40_000)"
-    assert order_of([labels[::100]]).slow_shuffle == "True"
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=2, max_size=300))
@@ -126,9 +111,3 @@ def test_cramers_v_is_that_of_the_formula(pairs: list[tuple[int, int]]) -> None:
     if chi < freedom + 5 * math.sqrt(2 * freedom):
         expected = 0.0
     assert found == pytest.approx(expected, abs=1e-9)
-
-
-@pytest.mark.parametrize("labels", [[9, 2, 10, 4], ["d", "b", "c", "a"]])
-def test_labels_are_listed_in_order(labels: list[Any]) -> None:
-    found = order_of([labels * 100])
-    assert found.labels == (*map(str, sorted(labels)), "others")

@@ -140,11 +140,6 @@ def test_equal_values() -> None:
     found = summary_of(*[np.full(1000, 3)] * 5)
     assert (found.minimum, found.maximum, found.mean, found.std) == (3, 3, 3.0, 0.0)
     assert found.quantiles[0.5] == 3
-    found = summary_of(*[np.full(1000, 3)] * 5, np.array([4]), np.full(10, 3))
-    assert found.count == 5011
-    assert found.quantiles[0.5] == 3
-    assert found.histogram is not None
-    assert found.histogram.counts == (5010, 1)
 
 
 def test_huge_values_have_no_deviation_that_is_not_finite() -> None:

@@ -229,7 +229,7 @@ def test_pages_of_many_files_and_features_are_bounded(tmp_path: Path) -> None:
     assert "10,300 more files" in shown
     assert "450 more damaged files" in shown
     assert "500 more features" in shown
-    assert f"Pictures are shown for the first {pages.MOST_CARDS} features." in shown
+    assert f"Pictures are shown for the first {pages.LIMITS['cards']} features." in shown
     assert "The schema has too many features for this page: torchrec-io schema writes it." in shown
     assert 'FixedLenFeature([], "int64"),' not in shown
 
@@ -287,8 +287,7 @@ def test_contrast(scheme: str) -> None:
         ("good", "card", 4.5),
         ("text", "warn-soft", 4.5),
     ]
-    pairs += [(f"s{number}", "card", 3) for number in range(7)]
-    pairs += [("bar", "card", 3), ("bad", "soft", 3), ("rest", "card", 1.5)]
+    pairs += [("bar", "card", 3), ("bad", "soft", 3)]
     for front, back, least in pairs:
         assert contrast(found[front], found[back]) >= least, (front, back)
 

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from torchrec_io.reports.random_sample import RandomSample
+from torchrec_io.reports.text import decoded
 from torchrec_io.reports.value_counter import ValueCounter, count_integers
 
 
@@ -20,12 +21,13 @@ def test_exact_counts_of_integers(blocks: list[list[int]]) -> None:
     for block in blocks:
         counter.add(count_integers(np.array(block, np.int64)))
     expected = Counter(value for block in blocks for value in block)
-    found = counter.result(10_000)
-    assert found.is_exact
-    assert dict(found.top) == expected
+    found = counter.summary(10_000, {3: "three"})
+    assert (found.is_exact, found.others) == (True, 0)
     assert found.distinct == len(expected)
-    assert found.total == expected.total()
-    assert found.top == sorted(expected.items(), key=lambda item: (-item[1], item[0]))
+    top = [(each.value, each.count) for each in found.top]
+    assert top == sorted(expected.items(), key=lambda item: (-item[1], item[0]))
+    assert {each.value: each.name for each in found.top if each.name} in ({}, {3: "three"})
+    assert counter.summary(1, {}).others == expected.total() - sum(count for _, count in top[:1])
 
 
 @given(st.lists(st.binary(max_size=3), max_size=60))
@@ -33,7 +35,9 @@ def test_exact_counts_of_bytes(values: list[bytes]) -> None:
     counter: ValueCounter[bytes] = ValueCounter(60)
     counter.add(Counter(values[:20]).items())
     counter.add(Counter(values[20:]).items())
-    assert dict(counter.result(60).top) == Counter(values)
+    found = counter.summary(60, {})
+    assert Counter(each.count for each in found.top) == Counter(Counter(values).values())
+    assert {each.value for each in found.top} == {decoded(value) for value in values}
 
 
 def test_many_values_are_estimated() -> None:
@@ -46,14 +50,14 @@ def test_many_values_are_estimated() -> None:
         for block in np.array_split(values, 40):
             items = block.tolist() if kind is int else [b"%d\xff" % value for value in block]
             counter.add(Counter(items).items())
-        found = counter.result(5)
+        found = counter.summary(5, {})
         assert not found.is_exact
-        assert found.total == len(values)
+        assert found.others + sum(each.count for each in found.top) == len(values)
         assert abs(found.distinct / len(np.unique(values)) - 1) < 0.07
-        order = [0, 1, 2, 3, 4] if kind is int else [b"%d\xff" % value for value in range(5)]
-        assert [value for value, _ in found.top] == order
-        for (_, count), expected in zip(found.top, (9000, 8000, 7000, 6000, 5000), strict=True):
-            assert abs(count - expected) < 200
+        order = [0, 1, 2, 3, 4] if kind is int else [f"{value}\\xff" for value in range(5)]
+        assert [each.value for each in found.top] == order
+        for each, expected in zip(found.top, (9000, 8000, 7000, 6000, 5000), strict=True):
+            assert abs(each.count - expected) < 200
 
 
 def test_memory_is_bounded() -> None:
@@ -66,7 +70,7 @@ def test_memory_is_bounded() -> None:
     finally:
         tracemalloc.stop()
     assert peak < 5_000_000
-    assert abs(counter.result(1).distinct / 200_000 - 1) < 0.07
+    assert abs(counter.summary(1, {}).distinct / 200_000 - 1) < 0.07
 
 
 def test_random_samples_are_uniform_and_repeatable() -> None:

@@ -113,8 +113,20 @@ def at_exit(items: Any) -> None:
     atexit.register(next, started(items))
 
 
+def in_a_thread(items: Any) -> None:
+    """Read on in a thread that is no daemon, after the end of the main thread."""
+    iterator = started(items)
+
+    def read_on() -> None:
+        threading.main_thread().join()
+        assert len(list(iterator)) == COUNT // BATCH - 2
+
+    threading.Thread(target=read_on).start()
+
+
 WAYS: list[Callable[[Any], None]] = [
     interrupted, kept_in_a_global, kept_in_sys, kept_by_an_exception, never_started, at_exit,
+    in_a_thread,
 ]  # fmt: skip
 
 # ---- other open objects ----
@@ -172,6 +184,11 @@ def over_and_over(work: Callable[[str], Any], folder: Path) -> Iterator[Any]:
     return forever(lambda: work(path))
 
 
+def collate(paths: list[str]) -> Any:
+    samples: Any = tio.TFRecordMapDataset(paths, SCHEMA).__getitems__(list(range(COUNT)))
+    return tio.collate(samples)
+
+
 def endless(folder: Path, **options: Any) -> Any:
     return batches(folder, shuffle=True, epochs=None, **options)
 
@@ -186,6 +203,7 @@ DAEMONS: dict[str, Callable[[Path], Iterable[Any]]] = {
     "index": lambda folder: over_and_over(tio.RecordIndex.build, folder),
     "verify": lambda folder: over_and_over(verify_file, folder),
     "images": images,
+    "collate": lambda folder: forever(functools.partial(collate, file_of(folder))),
     "encode": lambda _: forever(lambda: tio.encode_example({"x": [1.0] * 1000})),
 }
 

@@ -235,25 +235,19 @@ ROUNDS: dict[str, Callable[[Any, Reading], None]] = {
 }
 
 
-# ---- one epoch that the end of the process interrupts ----
-
-iterator: Iterator[Any]
+# ---- one epoch that Ctrl-C interrupts ----
 
 
-def epoch(folder: str, method: str, combination: list[Any], seconds: float, end: str) -> None:
-    global iterator  # noqa: PLW0603  # open until the interpreter exits
+def interrupted(folder: str, method: str, combination: list[Any]) -> None:
+    """Wait for batches of a slow function until the process is interrupted."""
     workers, persistent, threads = combination
     paths = write_files(Path(folder), [50 * BATCH])
-    slow = Slow(str(Path(folder) / "log"), seconds)
+    slow = Slow(str(Path(folder) / "log"), 0.2)
     iteration._LEAST_RUNS_AHEAD = 40  # so that many batches wait for a thread
     dataset = tio.TFRecordDataset(paths, slow, batch_size=BATCH, num_threads=threads)
     iterator = iter(make_loader(dataset, workers, method, persistent=persistent))
     first = [next(iterator), next(iterator)]
     assert first == [list(range(BATCH)), list(range(BATCH, 2 * BATCH))]
-    ENDS[end](slow)
-
-
-def interrupted_while_waiting(slow: Slow) -> None:
     try:
         say("ready")
         for _ in iterator:
@@ -262,28 +256,6 @@ def interrupted_while_waiting(slow: Slow) -> None:
         slow.mark("end")
 
 
-def exits(slow: Slow) -> None:
-    slow.mark("end")
-    sys.exit(3)
-
-
-def continues_in_a_thread(_: Slow) -> None:
-    """End the main thread. Another thread reads all remaining batches."""
-
-    def train() -> None:
-        threading.main_thread().join()
-        say([number for batch in iterator for number in batch])
-
-    threading.Thread(target=train).start()
-
-
-ENDS: dict[str, Callable[[Slow], None]] = {
-    "interrupted while waiting": interrupted_while_waiting,
-    "exits": exits,
-    "continues in a thread": continues_in_a_thread,
-}
-
-
 def main() -> None:
-    functions: dict[str, Callable[..., None]] = {"rounds": rounds, "epoch": epoch}
+    functions: dict[str, Callable[..., None]] = {"rounds": rounds, "interrupted": interrupted}
     functions[sys.argv[1]](**json.loads(sys.argv[2]))

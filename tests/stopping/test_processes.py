@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 
 from tests.conftest import ROOT
-from tests.stopping.program import BATCH
 
 SECONDS = 60  # deadline for actions that take a few seconds
 FEW = ["ends early", "whole"]
@@ -129,61 +128,27 @@ def test_repeated_iterations_leave_nothing(
         assert (said, code) == ("good", 0), errors
 
 
-# Start method, and number of workers, persistent_workers, number of threads.
-ALONE = ("fork", [0, False, 3])
-FORKED = ("fork", [2, True, 3])
-SPAWNED = ("spawn", [2, False, 1])
-
-
-def middle_of(epoch: tuple[str, list[Any]], folder: Path, end: str, seconds: float = 0) -> Program:
-    method, combination = epoch
+@pytest.mark.parametrize(
+    ("method", "combination"),
+    [
+        pytest.param("fork", [0, False, 3], marks=pytest.mark.slow),
+        ("fork", [2, True, 3]),
+        pytest.param("spawn", [2, False, 1], marks=pytest.mark.slow),
+    ],
+)
+def test_control_c_while_waiting_for_a_slow_function(
+    tmp_path: Path, method: str, combination: list[Any]
+) -> None:
+    """Combination: number of workers, persistent_workers, number of threads."""
     options: dict[str, Any] = {"method": method, "combination": combination}
-    options |= {"end": end, "seconds": seconds}
-    return Program(folder, "epoch", **options)
-
-
-class TestControlC:
-    @pytest.mark.parametrize(
-        "epoch",
-        [
-            pytest.param(ALONE, marks=pytest.mark.slow),
-            FORKED,
-            pytest.param(SPAWNED, marks=pytest.mark.slow),
-        ],
-    )
-    def test_while_waiting_for_a_slow_function(
-        self, tmp_path: Path, epoch: tuple[str, list[Any]]
-    ) -> None:
-        with closing(
-            middle_of(epoch, tmp_path, "interrupted while waiting", seconds=0.2)
-        ) as program:
-            assert program.said() == "ready"
-            program.interrupt()
-            code, errors = program.end()
-            assert code == -signal.SIGINT
-            assert errors.count("Traceback") == 1
-            assert errors.rstrip().endswith("KeyboardInterrupt")
-            check_few_batches_started(program)
-
-
-class TestExit:
-    @pytest.mark.parametrize("epoch", [pytest.param(ALONE, marks=pytest.mark.slow), FORKED])
-    def test_while_an_iterator_is_open(self, tmp_path: Path, epoch: tuple[str, list[Any]]) -> None:
-        with closing(middle_of(epoch, tmp_path, "exits", seconds=0.2)) as program:
-            assert program.end() == (3, "")
-            check_few_batches_started(program)
-
-    @pytest.mark.slow
-    def test_exit_of_the_main_thread_only(self, tmp_path: Path) -> None:
-        with closing(middle_of(ALONE, tmp_path, "continues in a thread")) as program:
-            assert program.said() == list(range(2 * BATCH, 50 * BATCH))
-            assert program.end() == (0, "")
-
-
-def check_few_batches_started(program: Program) -> None:
-    """Check that threads start few batches after the end, although 40 are prefetched.
-
-    On a loaded machine a few batches may start before the process notices its end.
-    """
-    log = program.log()
-    assert log[log.index("end") :].count("begun") < 15, log
+    with closing(Program(tmp_path, "interrupted", **options)) as program:
+        assert program.said() == "ready"
+        program.interrupt()
+        code, errors = program.end()
+        assert code == -signal.SIGINT
+        assert errors.count("Traceback") == 1
+        assert errors.rstrip().endswith("KeyboardInterrupt")
+        # 40 batches are prefetched. Few of them start after the end: on a loaded machine it takes a
+        # moment until the process notices its end.
+        log = program.log()
+        assert log[log.index("end") :].count("begun") < 15, log

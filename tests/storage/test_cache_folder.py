@@ -56,8 +56,7 @@ def data(tmp_path: Path) -> str:
     return str(write_tfrecord(tmp_path / "x.tfrecord", records))
 
 
-@pytest.mark.parametrize("suffix", USES)
-@pytest.mark.parametrize("mask", [0, 0o022, 0o077])
+@pytest.mark.parametrize(("suffix", "mask"), [*zip(USES, [0, 0o022, 0o077], strict=True)])
 def test_only_this_user_can_write_the_cache(cache: Path, data: str, suffix: str, mask: int) -> None:
     with umask(mask):
         USES[suffix](data)
@@ -74,9 +73,13 @@ def foreign(path: Path) -> None:
     os.chown(path, 65534, 65534)
 
 
-@pytest.mark.parametrize("suffix", USES)
 @pytest.mark.parametrize(
-    "spoil", [foreign, lambda path: path.chmod(0o620), lambda path: path.chmod(0o602)]
+    ("suffix", "spoil"),
+    [
+        (".tfidx", foreign),
+        (".tfsel", lambda path: path.chmod(0o620)),
+        (".tflen", lambda path: path.chmod(0o602)),
+    ],
 )
 def test_files_that_others_can_write_are_ignored(
     cache: Path, data: str, caplog: Any, suffix: str, spoil: Callable[[Path], None]

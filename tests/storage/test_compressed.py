@@ -55,8 +55,7 @@ def test_members_and_padding_are_read_and_stray_bytes_are_an_error(
         assert error.path == str(file)
 
 
-@pytest.mark.parametrize("size", [1, 7, 100])
-@pytest.mark.parametrize("fields", range(0, 32, 2))
+@pytest.mark.parametrize(("fields", "size"), [(4, 7), (10, 1), (16, 100), (28, 7), (30, 1)])
 def test_a_gzip_header_may_come_in_parts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fields: int, size: int
 ) -> None:
@@ -113,7 +112,8 @@ def test_damage_at_the_end_keeps_every_record(tmp_path: Path, kind: str) -> None
 
 
 # Lengths whose first bytes look like gzip (1f 8b) or zlib, also as text ("x^").
-LOOK_ALIKES = (0x8B1F, 0x0178, 0x5E78, 0x9C78, 0xDA78, 0x3838)
+GZIP = 0x8B1F
+LOOK_ALIKES = (GZIP, 0x0178, 0x5E78, 0x9C78, 0xDA78, 0x3838)
 
 
 @pytest.mark.parametrize("length", LOOK_ALIKES)
@@ -122,17 +122,13 @@ def test_plain_files_that_look_compressed_are_plain(tmp_path: Path, length: int)
     file.write_bytes(frame(bytes(length)))
     assert detect_compression(head_of(LocalFile(file))) is None
     assert [len(data) for _, data in iter_records(file)] == [length]
-
-
-@pytest.mark.parametrize("length", LOOK_ALIKES[1:])
-def test_plain_file_with_a_damaged_header_is_not_zlib(tmp_path: Path, length: int) -> None:
-    whole = bytearray(frame(bytes(length)))
-    whole[8] ^= 1
-    file = tmp_path / "x"
+    whole = bytearray(file.read_bytes())
+    whole[8] ^= 1  # damage to the header does not make it one of zlib
     file.write_bytes(whole)
-    _, error = read(file)
-    assert error is not None
-    assert error.reason.startswith("the record's length does not match its checksum")
+    if length != GZIP:
+        _, error = read(file)
+        assert error is not None
+        assert error.reason.startswith("the record's length does not match its checksum")
 
 
 def test_text_that_starts_like_zlib_is_reported_as_text(tmp_path: Path) -> None:

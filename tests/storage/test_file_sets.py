@@ -52,14 +52,10 @@ def make(folder: Path, *names: str) -> None:
 
 READERS: dict[str, Callable[[Any], Any]] = {
     "dataset": tio.TFRecordDataset,
-    "stream": tio.TFRecordStream,
-    "map": tio.TFRecordMapDataset,
     "lines": tio.TextLineDataset,
     "infer": tio.Schema.infer,
     "infer lists": tio.ranking.Schema.infer,
-    "recognize": tio.presets.recognize,
     "merge": lambda paths: tio.tools.merge(paths, "out"),
-    "compress": lambda paths: tio.tools.compress(paths, "out"),
     "parquet": lambda paths: tio.convert.to_parquet(paths, "out.parquet"),
 }
 

@@ -31,11 +31,10 @@ WINDOW_BITS = {"gzip": 31, "zlib": 15}
 
 
 @pytest.mark.parametrize("compression", [None, "gzip", "zlib"])
-@pytest.mark.parametrize("choice", ["auto", "given"])
-def test_pipe_reads_like_a_file(tmp_path: Path, compression: str | None, choice: str) -> None:
+def test_pipe_reads_like_a_file(tmp_path: Path, compression: str | None) -> None:
     file = write_tfrecord(tmp_path / "file", RECORDS, compression)
     with feeding(tmp_path / "pipe", [file.read_bytes()]) as pipe:
-        found = read(pipe, compression=compression if choice == "given" else "auto")
+        found = read(pipe, compression="auto")  # given in the next test
     assert found == read(file)
     assert [data for _, data in found[0]] == RECORDS
 

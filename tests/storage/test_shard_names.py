@@ -35,9 +35,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize(
     "paths",
     [
-        "data", "data/", "data/*", "data/a*", "data/a-*", "data/a-*-of-*", "data/a-?????-of-00003",
-        "data/a-*-of-00003", "data/a-[0-9]*-of-*", "data/a-[0-9][0-9][0-9][0-9][0-9]-of-00003",
-        "da*/a-*", "**/a-*", "data/**", ["data/a-*"],
+        "data", "data/*", "data/a-*-of-*", "data/a-?????-of-00003", "data/a-[0-9]*-of-*",
+        "data/a-[0-9][0-9][0-9][0-9][0-9]-of-00003", "da*/a-*", "data/**", ["data/a-*"],
     ],
 )  # fmt: skip
 def test_a_missing_shard_is_named(folder: Path, paths: str | list[str]) -> None:
@@ -53,9 +52,8 @@ def test_a_missing_shard_is_named(folder: Path, paths: str | list[str]) -> None:
 @pytest.mark.parametrize(
     "paths",
     [
-        "data/a-0000*-of-00010", "data/a-0000[0-4]-of-00010", "data/a-*[02468]-of-*",
-        "data/a-[0-4]*", "data/a-????0-of-00010", "data/a-[!3]*", "d*/a-00000-of-00010",
-        "data/a-00000-of-00010", ["data/a-00000-of-00010", "data/a-00004-of-00010"],
+        "data/a-0000[0-4]-of-00010", "data/a-*[02468]-of-*", "data/a-[!3]*", "d*/a-00000-of-00010",
+        ["data/a-00000-of-00010", "data/a-00004-of-00010"],
     ],
 )  # fmt: skip
 def test_some_shards_are_asked_for(folder: Path, paths: str | list[str]) -> None:
@@ -63,8 +61,10 @@ def test_some_shards_are_asked_for(folder: Path, paths: str | list[str]) -> None
     assert expand_paths(paths)[0].name == "data/a-00000-of-00010"
 
 
-@pytest.mark.parametrize("end", ["", ".tfrecord", ".tfrecord.gz", ".gz"])
-@pytest.mark.parametrize("start", ["a", "a-train.tfrecord", "a-7-of-9", "x.y_z"])
+@pytest.mark.parametrize(
+    ("start", "end"),
+    [("a", ""), ("a-train.tfrecord", ".gz"), ("a-7-of-9", ".tfrecord"), ("x.y_z", ".tfrecord.gz")],
+)
 def test_all_names_of_shards_are_known(folder: Path, start: str, end: str) -> None:
     names = shards(start, [0, 1], 3, end)
     make(folder, *names)
@@ -139,36 +139,19 @@ def test_names_of_other_formats(folder: Path) -> None:
         expand_paths(folder, tfrecord_names=False)
 
 
-@pytest.mark.parametrize(
-    "kind",
-    [tio.TFRecordDataset, tio.TFRecordStream, tio.TFRecordMapDataset, tio.TextLineDataset,
-     tio.WholeFileDataset],
-)  # fmt: skip
-def test_datasets_refuse_incomplete_sets(kind: type, tmp_path: Path) -> None:
-    for name in shards("a", [0, 2], 3):
-        write_tfrecord(tmp_path / name, [b"x"] * 2)
-    with pytest.raises(FileNotFoundError, match="1 of 3 shards is missing"):
-        kind(tmp_path)
-    assert len(list(kind(sorted(tmp_path.iterdir())))) > 0
-
-
-TOOLS: dict[str, Callable[..., Any]] = {
-    "merge": tio.tools.merge,
-    "subset": functools.partial(tio.tools.subset, every=1),
-    "split": functools.partial(tio.tools.split, fractions=[0.5, 0.5]),
-    "reshard": functools.partial(tio.tools.reshard, num_shards=2),
-    "shuffle": functools.partial(tio.tools.shuffle, num_shards=3),
-    "compress": tio.tools.compress,
-    "decompress": tio.tools.decompress,
-}
-
-
-@pytest.mark.parametrize("tool", TOOLS)
-def test_tools_refuse_incomplete_sets(tmp_path: Path, tool: str) -> None:
+def test_readers_refuse_incomplete_sets(tmp_path: Path) -> None:
     source = tmp_path / "in"
     source.mkdir()
     for name in shards("a", [0, 2], 3):
         write_tfrecord(source / name, [b"x"] * 2)
-    with pytest.raises(FileNotFoundError, match="1 of 3 shards is missing"):
-        TOOLS[tool](source, tmp_path / "out")
-    assert TOOLS[tool](source, tmp_path / "out", allow_missing=True).records == 4
+    readers: list[Callable[..., Any]] = [
+        tio.TFRecordDataset,
+        tio.TFRecordStream,
+        tio.TextLineDataset,
+        functools.partial(tio.tools.merge, output=tmp_path / "out"),
+    ]
+    for read in readers:
+        with pytest.raises(FileNotFoundError, match="1 of 3 shards is missing"):
+            read(source)
+    assert len(list(tio.TFRecordDataset(sorted(source.iterdir())))) == 4
+    assert tio.tools.merge(source, tmp_path / "out", allow_missing=True).records == 4

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import os
 import shutil
@@ -112,11 +111,6 @@ class Browser:
         found = self.call("Runtime.evaluate", expression=expression, returnByValue=True)
         assert "exceptionDetails" not in found, found
         return found["result"].get("value")
-
-    def screenshot(self, path: Path, *, whole: bool = True) -> None:
-        """Write a picture of the page to a PNG file."""
-        found = self.call("Page.captureScreenshot", captureBeyondViewport=whole)
-        path.write_bytes(base64.b64decode(found["data"]))
 
     def _receive(self) -> dict[str, Any]:
         while b"\0" not in self._buffer:

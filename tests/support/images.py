@@ -7,11 +7,13 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pytest
 from PIL import Image
 
 import torchrec_io as tio
 from tests.support.tfrecord import write_tfrecord
 from tests.support.wire import bytes_feature, entry, example, int_feature
+from torchrec_io.errors import DecodeError
 
 Pixels = npt.NDArray[np.uint8]
 MODES = {1: "L", 3: "RGB", 4: "RGBA"}
@@ -68,6 +70,14 @@ def decoded(data: bytes, **options: Any) -> Pixels:
     [image] = column_of([data], **{"layout": "HWC", **options})
     pixels: Pixels = image.numpy()
     return pixels
+
+
+def reason_of(data: bytes, **options: Any) -> str:
+    """Return the reason why an image is refused."""
+    with pytest.raises(DecodeError) as caught:
+        column_of([data], **options)
+    assert caught.value.feature == "image"
+    return caught.value.reason
 
 
 def write_images(path: Any, images: list[bytes]) -> str:

@@ -8,10 +8,9 @@ from typing import Any
 import torchrec_io as tio
 from tests.support.messages import Example, SequenceExample
 from tests.support.tfrecord import write_tfrecord
-from torchrec_io._schema.infer import Finding
+from torchrec_io.inspection.inference import Finding
 
 FIELDS = {"bytes": "bytes_list", "float": "float_list", "int64": "int64_list"}
-DTYPES: dict[str, Any] = {"bytes": "string", "float": "float32", "int64": "int64"}
 
 Values = tuple[str, list[Any]]  # kind and values; kind "none" is a feature without a list
 

@@ -8,9 +8,6 @@ from typing import Any, NamedTuple
 
 import torchrec_io as tio
 
-SEPARATOR = object()
-PADDING = object()
-
 
 class Token(NamedTuple):
     """A token of a row.

@@ -7,15 +7,16 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable
 from typing import Any
 
+from tests.support.byte_format_model import sniff_model
 from torchrec_io._schema.image_spec import ImageFeature
-from torchrec_io._schema.inspect import (
+from torchrec_io.inspection.byte_formats import IMAGES, image_size
+from torchrec_io.inspection.features import (
     InspectedFeature,
     Kind,
     inspect_example,
     inspect_sequence_example,
 )
-from torchrec_io._schema.sniff import IMAGES, image_size, sniff
-from torchrec_io._schema.survey import FeatureSummary, Survey
+from torchrec_io.inspection.surveyor import FeatureSummary, Survey
 
 
 class _Summary:
@@ -53,7 +54,7 @@ class _Summary:
                 self.extent = _widened(self.extent, value)
 
     def _sniff(self, value: bytes) -> None:
-        found = sniff(value)
+        found = sniff_model(value)
         self.formats[found] += 1
         if found in IMAGES:
             size = image_size(value)

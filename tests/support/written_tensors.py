@@ -1,121 +1,23 @@
-"""Tensors serialized by TensorFlow 2.21, and their values."""
+"""Tensors serialized by TensorFlow 2.21."""
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from collections.abc import Iterator
 
-# Output of TensorFlow 2.21 in hex, the same as in tests/native/written_tensors.h: a scalar, a
-# tensor of shape [1, 2, 2], and a tensor of shape [2, 2] with a single, repeated value.
-WRITTEN = {
-    "float32": (
-        "0801120022040000c03f",
-        "0801120c12020801120208021202080222100000c03f000000c0000000000000c842",
-        "0801120812020802120208022a040000f040",
-    ),
-    "float64": (
-        "080212002208000000000000f83f",
-        (
-            "0802120c1202080112020802120208022220000000000000f83f00000000000000c0000000000000000000000000"
-            "00005940"
-        ),
-        "08021208120208021202080232080000000000001e40",
-    ),
-    "int32": (
-        "08031200220401000000",
-        "0803120c120208011202080212020802221001000000feffffff0000000064000000",
-        "0803120812020802120208023a0afdffffffffffffffff01",
-    ),
-    "uint8": (
-        "08041200220101",
-        "0804120c120208011202080212020802220401020064",
-        "0804120812020802120208023a02c801",
-    ),
-    "int16": (
-        "0805120022020100",
-        "0805120c12020801120208021202080222080100feff00006400",
-        "0805120812020802120208023a0afdffffffffffffffff01",
-    ),
-    "int8": (
-        "08061200220101",
-        "0806120c120208011202080212020802220401fe0064",
-        "0806120812020802120208023a0afdffffffffffffffff01",
-    ),
-    "complex64": (
-        "0808120022080000c03f0000003f",
-        (
-            "0808120c12020801120208021202080222200000c03f0000003f000000c00000000000000000000080bf0000c842"
-            "00004040"
-        ),
-        "0808120812020802120208024a080000803f00000040",
-    ),
-    "int64": (
-        "0809120022080100000000000000",
-        (
-            "0809120c12020801120208021202080222200100000000000000feffffffffffffff000000000000000064000000"
-            "00000000"
-        ),
-        "080912081202080212020802520afdffffffffffffffff01",
-    ),
-    "bool": (
-        "080a1200220101",
-        "080a120c120208011202080212020802220401000001",
-        "080a120812020802120208025a0101",
-    ),
-    "bfloat16": (
-        "080e12002202c03f",
-        "080e120c1202080112020802120208022208c03f00c00000c842",
-        "080e120812020802120208026a03f08101",
-    ),
-    "uint16": (
-        "0811120022020100",
-        "0811120c12020801120208021202080222080100020000006400",
-        "0811120812020802120208023a03e0d403",
-    ),
-    "complex128": (
-        "081212002210000000000000f83f000000000000e03f",
-        (
-            "0812120c1202080112020802120208022240000000000000f83f000000000000e03f00000000000000c000000000"
-            "000000000000000000000000000000000000f0bf00000000000059400000000000000840"
-        ),
-        "0812120812020802120208026210000000000000f03f0000000000000040",
-    ),
-    "float16": (
-        "081312002202003e",
-        "0813120c1202080112020802120208022208003e00c000004056",
-        "0813120812020802120208026a03808f03",
-    ),
-    "uint32": (
-        "08161200220401000000",
-        "0816120c120208011202080212020802221001000000020000000000000064000000",
-        "081612081202080212020802820105feffffff0f",
-    ),
-    "uint64": (
-        "0817120022080100000000000000",
-        (
-            "0817120c1202080112020802120208022220010000000000000002000000000000000000000000000000640000"
-            "0000000000"
-        ),
-        "0817120812020802120208028a010afeffffffffffffffff01",
-    ),
-    "string": (
-        "0807120042067363616c6172",
-        "0807120c120208011202080212020802420161420262634200420200ff",
-        "0807120812020802120208024203616263",
-    ),
-}
-SIGNED, UNSIGNED = [1, -2, 0, 100], [1, 2, 0, 100]
-FLOATS = [1.5, -2.0, 0.0, 100.0]
-COMPLEX = [1.5 + 0.5j, -2 + 0j, -1j, 100 + 3j]
-VALUES: dict[str, tuple[list[Any], Any]] = {
-    # The four values, and the repeated one.
-    **dict.fromkeys(("int8", "int16", "int32", "int64"), (SIGNED, -3)),
-    **dict.fromkeys(("float32", "float64", "bfloat16"), (FLOATS, 7.5)),
-    "float16": (FLOATS, -7.5),
-    **dict.fromkeys(("complex64", "complex128"), (COMPLEX, 1 + 2j)),
-    "uint8": (UNSIGNED, 200),
-    "uint16": (UNSIGNED, 60000),
-    "uint32": (UNSIGNED, 2**32 - 2),
-    "uint64": (UNSIGNED, 2**64 - 2),
-    "bool": ([True, False, False, True], True),
-    "string": ([b"a", b"bc", b"", b"\x00\xff"], b"abc"),
-}
+from tests.conftest import TESTS
+
+_HEADER = (TESTS / "native" / "written_tensors.h").read_text("utf-8")
+
+
+def _written() -> Iterator[tuple[str, tuple[str, str, str]]]:
+    """Yield dtypes and tensors in hex, from the header that the native tests use."""
+    for dtype, literals in re.findall(r"\{TensorType::(\w+),(.*?)\}", _HEADER, re.DOTALL):
+        # Neighbouring literals are one.
+        parts = [re.sub(r"\W", "", text) for text in re.findall(r'(?:"\w*"\s*)+', literals)]
+        scalar, _empty, cube, filled = parts
+        yield dtype.removesuffix("ean"), (scalar, cube, filled)
+
+
+# A scalar, a tensor of shape [1, 2, 2], and one of shape [2, 2] with a single, repeated value.
+WRITTEN = dict(_written())

@@ -5,21 +5,17 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
-import logging
 import pickle
 import shutil
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from torch.utils.data import DataLoader
 
 import torchrec_io as tio
-from tests.conftest import TESTS, Wild
-from tests.support.loading import error_of
+from tests.conftest import Wild
 from tests.support.states import through_json
 from tests.support.tfds import (
     change_info,
@@ -35,7 +31,6 @@ from tests.support.tfds import (
 from tests.support.tfrecord import frame
 from torchrec_io._records.index_cache import IndexSearch
 
-GOLDEN = TESTS / "data" / "tfds"
 SHARDS = [numbered(*range(5)), numbered(*range(5, 12)), [], numbered(*range(12, 20))]
 
 
@@ -73,16 +68,6 @@ def test_records_and_their_order(data: Path, split: str, expected: list[int]) ->
     shuffled = tio.TFRecordDataset.from_tfds(data, split, shuffle=True)
     assert sorted(ids(shuffled)) == sorted(expected)
     assert ids(shuffled) != expected or len(expected) < 3
-
-
-def test_parts_of_equal_size(data: Path) -> None:
-    parts = [
-        ids(tio.TFRecordDataset.from_tfds(data, part))
-        for part in tio.tfds.even_splits("train+test", 3)
-    ]
-    assert [*parts[0], *parts[1], *parts[2]] != [*range(20), 100, 101, 102]
-    assert sorted(chain(*parts)) == [*range(20), 100, 101, 102]
-    assert [len(part) for part in parts] == [8, 8, 7]
 
 
 def test_no_records(data: Path) -> None:
@@ -129,27 +114,6 @@ def test_batches_and_options(data: Path) -> None:
         tio.TFRecordDataset.from_tfds(data, "train", shuffle="yes")  # type: ignore[call-overload]
 
 
-def test_a_random_split_and_a_mix(data: Path) -> None:
-    dataset = tio.TFRecordDataset.from_tfds(data, "train+test")
-    parts = dataset.split(0.5, 0.5, seed=1)
-    assert sorted(ids(parts[0]) + ids(parts[1])) == [*range(20), 100, 101, 102]
-    by_group = dataset.split(0.5, 0.5, group_by=lambda sample: int(sample["id"]) % 5)
-    assert not {n % 5 for n in ids(by_group[0])} & {n % 5 for n in ids(by_group[1])}
-    test = tio.TFRecordDataset.from_tfds(data, "test")
-    mixed = tio.mix([dataset, test], weights=[1, 1], seed=0, stop="first_exhausted")
-    assert set(ids(mixed)) >= {100, 101, 102}
-
-
-def test_batches_by_length(tmp_path: Path) -> None:
-    features = features_dict(tokens=sequence(tensor([], "int64")))
-    records = [tio.encode_example({"tokens": np.arange(n)}) for n in (3, 1, 9, 2, 8, 1)]
-    write_tfds(tmp_path, {"train": [records[:4], records[4:]]}, features)
-    dataset = tio.TFRecordDataset.from_tfds(tmp_path, "train", batch_tokens=10)
-    batches = [batch["tokens"].lengths.tolist() for batch in dataset]
-    assert sorted(chain(*batches)) == [1, 1, 2, 3, 8, 9]
-    assert all(len(batch) * max(batch) <= 10 for batch in batches)
-
-
 def test_states_fit_whether_shards_were_read_or_not(data: Path) -> None:
     dataset = tio.TFRecordDataset.from_tfds(data, "train", shuffle=True)
     iterator = iter(dataset)
@@ -184,13 +148,6 @@ def test_a_worker_that_gets_a_pickled_dataset(data: Path) -> None:
         dataset, batch_size=None, num_workers=1, multiprocessing_context="forkserver"
     )
     assert torch.cat([batch["id"] for batch in loader]).tolist() == [*range(20)]
-
-
-def test_pickled_before_and_after_use(data: Path) -> None:
-    dataset = tio.TFRecordDataset.from_tfds(data, "train")
-    for _ in range(2):
-        assert ids(pickle.loads(pickle.dumps(dataset))) == [*range(20)]
-        assert ids(dataset) == [*range(20)]
 
 
 def test_a_pickled_one_looks_at_no_shard(data: Path) -> None:
@@ -231,8 +188,7 @@ def test_nothing_is_indexed_before_it_is_needed(
     assert used == []
 
 
-@pytest.mark.parametrize("has_lengths", [True, False])
-@pytest.mark.parametrize("is_cached", [True, False])
+@pytest.mark.parametrize(("has_lengths", "is_cached"), [(True, False), (False, True)])
 def test_shards_without_right_checksums(
     data: Path, monkeypatch: pytest.MonkeyPatch, *, has_lengths: bool, is_cached: bool
 ) -> None:
@@ -258,12 +214,6 @@ def test_without_stored_indexes_all_are_built_at_once(
     monkeypatch.setattr(IndexSearch, "find_or_build", None)
     assert ids(dataset) == [*range(20)]
     assert ids(pickle.loads(pickle.dumps(dataset))) == [*range(20)]
-
-
-def test_finding_many_indexes_is_logged(data: Path, caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.INFO, "torchrec_io"):
-        list(tio.TFRecordDataset.from_tfds(data, "train", batch_size=20))
-    assert "finding the indexes of 3 files" in caplog.text
 
 
 def test_missing_shards_are_named_at_once(data: Path) -> None:
@@ -381,8 +331,7 @@ def test_a_shard_that_changed_after_it_was_opened(data: Path) -> None:
         list(dataset)
 
 
-@pytest.mark.parametrize("suffix", ["", ".gz"])
-@pytest.mark.parametrize("counted", [True, False])
+@pytest.mark.parametrize(("suffix", "counted"), [("", False), (".gz", True)])
 def test_compressed_shards(data: Path, suffix: str, counted: bool) -> None:
     """TFDS does not write them. Files are read as they are, with the suffix of gzip or without."""
     plain = tio.TFRecordDataset.from_tfds(data, "train[3:15]", shuffle=True, seed=1)
@@ -417,17 +366,6 @@ def test_compressed_shards_of_another_dataset(data: Path) -> None:
     path.write_bytes(gzip.compress(path.read_bytes()))
     with pytest.raises(tio.WrongShardError, match="a shard of another dataset"):
         tio.TFRecordDataset.from_tfds(data, "test")
-
-
-def test_errors_cross_workers(data: Path) -> None:
-    first, second = (shard_path(data, "train", number, 4) for number in (0, 1))
-    content = first.read_bytes(), second.read_bytes()
-    first.write_bytes(content[1])
-    second.write_bytes(content[0])
-    dataset = tio.TFRecordDataset.from_tfds(data, "train", batch_size=5)
-    error = error_of(DataLoader(dataset, batch_size=None, num_workers=1))
-    assert isinstance(error, tio.WrongShardError)
-    assert error.path == str(first)
 
 
 def test_a_copied_directory_is_read_as_the_first(data: Path, tmp_path: Path) -> None:

@@ -11,7 +11,6 @@ import pytest
 import torch
 
 import torchrec_io as tio
-from tests.conftest import TESTS
 from tests.support.tfds import (
     features_dict,
     label,
@@ -21,8 +20,7 @@ from tests.support.tfds import (
     text,
     write_tfds,
 )
-
-GOLDEN = TESTS / "data" / "tfds"
+from tests.support.tfds_golden import GOLDEN
 
 
 def nested(tmp_path: Path) -> Path:
@@ -138,16 +136,6 @@ def test_a_shard_may_lack_features_that_are_not_read(tmp_path: Path) -> None:
         sample_of(folder, {"molecule": None})
     optional = tio.FixedLenFeature([], "int64", 5)
     assert sample_of(folder, {**left_out, "new": optional})["new"] == 5
-
-
-def test_names_of_classes_are_in_the_schema() -> None:
-    schema = tio.tfds.Directory(GOLDEN / "labels").schema
-    label = schema["label"]
-    assert isinstance(label, tio.FixedLenFeature)
-    assert label.names == ("zero", "one two", "drei/ü")
-    tags = schema["tags"]
-    assert isinstance(tags, tio.VarLenFeature)
-    assert tags.names == ("red", "green")
 
 
 def test_facts_of_a_directory() -> None:

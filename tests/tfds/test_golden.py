@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from typing import Any
 
 import pytest
@@ -41,21 +40,13 @@ def records_of(golden: GoldenSplit) -> list[Any]:
 
 
 @pytest.mark.parametrize("golden", SPLITS, ids=str)
-def test_samples(golden: GoldenSplit) -> None:
+def test_samples_and_batches(golden: GoldenSplit) -> None:
     dataset = tio.TFRecordDataset.from_tfds(golden.directory, golden.split, **asked(golden))
-    samples = list(dataset)
-    assert len(samples) == len(dataset) == len(golden.records)
-    for number, (sample, record) in enumerate(zip(samples, records_of(golden), strict=True)):
+    samples, records = list(dataset), records_of(golden)
+    assert len(samples) == len(dataset) == len(records)
+    for number, (sample, record) in enumerate(zip(samples, records, strict=True)):
         compare(sample, record, f"[{number}]")
-
-
-@pytest.mark.parametrize("golden", SPLITS, ids=str)
-def test_batches(golden: GoldenSplit) -> None:
-    dataset = tio.TFRecordDataset.from_tfds(
-        golden.directory, golden.split, batch_size=2, **asked(golden)
-    )
-    records = records_of(golden)
-    for batches in (dataset, DataLoader(dataset.replace(batch_size=None), batch_size=2)):
+    for batches in (dataset.replace(batch_size=2), DataLoader(dataset, batch_size=2)):
         for number, batch in enumerate(batches):
             rows = records[2 * number : 2 * number + 2]
             assert len(batch.samples()) == len(rows)
@@ -156,27 +147,3 @@ def test_by_number() -> None:
         compare(dataset[number], golden.records[number])
     for sample, record in zip(dataset.__getitems__([2, 3]), golden.records[2:], strict=True):
         compare(sample, record)
-
-
-def steps_of(record: Any) -> list[Any]:
-    kind, steps = record["steps"]
-    assert kind == "dataset"
-    return list(steps)
-
-
-def test_steps_of_episodes() -> None:
-    golden = golden_split("episodes/1.0.0")
-    dataset = tio.TFRecordDataset.from_tfds(golden.directory, "train", steps="each")
-    expected = [(record, step) for record in golden.records for step in steps_of(record)]
-    for sample, (record, step) in zip(dataset, expected, strict=True):
-        compare(sample["steps"], step)
-        compare(sample["metadata"], record["metadata"])
-
-
-def test_windows_of_episodes() -> None:
-    golden = golden_split("episodes/1.0.0")
-    dataset = tio.TFRecordDataset.from_tfds(golden.directory, "train", steps=2)
-    pairs = [pair for record in golden.records for pair in itertools.pairwise(steps_of(record))]
-    for sample, pair in zip(dataset, pairs, strict=True):
-        for place, step in enumerate(pair):
-            compare(at(sample["steps"], place), step)

@@ -7,8 +7,6 @@ import pickle
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import torchrec_io as tio
 from tests.conftest import TESTS
@@ -53,73 +51,6 @@ def test_even_splits_are_those_of_tfds() -> None:
     for dataset, (split, n, drop), expected in EVEN_CASES:
         parts = tio.tfds.even_splits(split, n, drop_remainder=drop)
         assert [answer(dataset, part) for part in parts] == expected, (dataset, split, n, drop)
-
-
-# ---- against a model ----
-
-
-def numbers_of(split: Split, shards: list[int]) -> list[int]:
-    [stretch] = split.ranges({"train": shards})
-    return list(range(stretch.begin, stretch.end))
-
-
-@given(
-    size=st.integers(0, 50),
-    begin=st.integers(-50, 50) | st.none(),
-    end=st.integers(-50, 50) | st.none(),
-)
-def test_record_numbers_are_those_of_a_python_slice(
-    size: int, begin: int | None, end: int | None
-) -> None:
-    if begin is None and end is None:
-        return
-    text = f"train[{'' if begin is None else begin}:{'' if end is None else end}]"
-    expected = list(range(size))[begin:end]
-    try:
-        found = numbers_of(Split(text), [size])
-    except ValueError:
-        # What lies outside is refused, not cut; and so is a slice that runs backwards.
-        assert max(abs(begin or 0), abs(end or 0)) > size or not expected
-    else:
-        assert found == expected
-
-
-@given(
-    shards=st.lists(st.integers(0, 6), min_size=1, max_size=6),
-    begin=st.integers(-6, 6),
-    end=st.integers(1, 6) | st.integers(-6, -1),
-)
-def test_shards_are_those_of_a_python_slice(shards: list[int], begin: int, end: int) -> None:
-    records = [(shard, place) for shard, of in enumerate(shards) for place in range(of)]
-    wanted = range(len(shards))[begin:end]
-    try:
-        found = numbers_of(Split(f"train[{begin}shard:{end}shard]"), shards)
-    except ValueError:
-        assert not [record for record in records if record[0] in wanted]
-    else:
-        # TFDS counts an end from behind twice, if that leaves something to count.
-        if end > 0 or -end <= len(shards):
-            assert [records[number] for number in found] == [
-                record for record in records if record[0] in wanted
-            ]
-
-
-@given(
-    sizes=st.tuples(st.integers(0, 40), st.integers(0, 40)),
-    n=st.integers(1, 9),
-    drop=st.booleans(),
-)
-def test_even_parts_are_all_of_it(sizes: tuple[int, int], n: int, drop: bool) -> None:
-    lengths = {"a": [sizes[0]], "b": [sizes[1]]}
-    parts = [part.ranges(lengths) for part in tio.tfds.even_splits("all", n, drop_remainder=drop)]
-    for number, name in enumerate(lengths):
-        of_split = [part[number] for part in parts]
-        counts = [part.end - part.begin for part in of_split]
-        assert max(counts) - min(counts) <= (0 if drop else 1)
-        assert counts == sorted(counts, reverse=True)
-        taken = [record for part in of_split for record in range(part.begin, part.end)]
-        assert taken == list(range(sizes[number] - (sizes[number] % n if drop else 0)))
-        assert {part.split for part in of_split} == {name}
 
 
 # ---- as values ----

@@ -135,8 +135,7 @@ class Model(nn.Module):
         return {"loss": self.layer(scores).sub(labels.unsqueeze(1)).square().mean()}
 
 
-@pytest.mark.parametrize("workers", [0, 1])
-@pytest.mark.parametrize("transform", [None, dict])
+@pytest.mark.parametrize(("transform", "workers"), [(None, 1), (dict, 0)])
 def test_the_trainer_drops_columns_that_the_model_does_not_take(
     path: str, tmp_path: Path, transform: Any, workers: int
 ) -> None:

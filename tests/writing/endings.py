@@ -1,4 +1,4 @@
-"""Programs that ``test_endings.py`` runs in separate processes: interrupted writers.
+"""Programs that ``test_endings.py`` runs in separate processes: writers that share names or space.
 
 Each function takes a folder, and raises an exception if it fails.
 """
@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import errno
 import os
-import re
-import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -41,63 +39,10 @@ def in_child(work: Callable[[], object]) -> int:
     sys.exit(0)
 
 
-# ---- killed processes ----
-
-CALLS = ("open", "write", "writev", "fsync", "unlink", "replace")
-
-
-def die_at(step: int) -> None:
-    """Kill this process before its system call of the given number."""
-    left = [step]
-
-    def dying(call: Callable[..., Any]) -> Callable[..., Any]:
-        def called(*args: Any, **options: Any) -> Any:
-            if left[0] == 0:
-                os.kill(os.getpid(), signal.SIGKILL)
-            left[0] -= 1
-            return call(*args, **options)
-
-        return called
-
-    for name in CALLS:
-        setattr(os, name, dying(getattr(os, name)))
-
-
 def write_all(writer: Writer, records: list[bytes]) -> None:
     with writer:
         for record in records:
             writer.write(record)
-
-
-def kill_everywhere(folder: Path, make: Callable[[], Writer], check: Callable[[], None]) -> int:
-    """Kill a writer at each of its steps, with and without old files."""
-    steps = 0
-    for old in (False, True):
-        step = 0
-        while True:
-            for left in folder.iterdir():
-                left.unlink()
-            if old:
-                write_all(make(), OLD)
-
-            def work(step: int = step) -> None:
-                die_at(step)
-                write_all(make(), NEW)
-
-            status = in_child(work)
-            if status == 0:
-                break
-            assert os.WTERMSIG(status) == signal.SIGKILL, status
-            check()
-            write_all(make(), NEW)  # leftover files do not matter
-            check()
-            step += 1
-        steps += step
-    return steps
-
-
-def visible(folder: Path) -> list[str]:
-    return sorted(str(path) for path in folder.iterdir() if not path.name.startswith("."))
 
 
 def check_index(path: str) -> None:
@@ -105,50 +50,6 @@ def check_index(path: str) -> None:
     with suppress(FileNotFoundError):
         beside = Path(path + SUFFIX).read_bytes()
         assert beside == RecordIndex.build(path).file_bytes.tobytes()
-
-
-def killed_one(folder: Path) -> None:
-    path = str(folder / "x.tfrecord")
-
-    def check() -> None:
-        found = visible(folder)
-        assert set(found) <= {path, path + SUFFIX}
-        if found:
-            assert read(path) in (OLD, NEW)
-            assert expand_paths(folder) == expand_paths(f"{folder}/*") == [Location.of(path)]
-            check_index(path)
-
-    steps = kill_everywhere(folder, lambda: TFRecordWriter(path, index=True), check)
-    assert steps > 20, steps
-    assert read(path) == NEW
-
-
-def killed_shards(folder: Path) -> None:
-    name = folder / "x"
-    paths = [shard_path(name, shard, 3) for shard in range(3)]
-
-    def check() -> None:
-        found = visible(folder)
-        shards = [path for path in found if not path.endswith(SUFFIX)]
-        assert set(shards) <= set(paths)
-        assert {path.removesuffix(SUFFIX) for path in found} <= set(shards)
-        assert version_of(shards) is not None, "a mixture of old and new"
-        try:
-            assert expand_paths(folder) == [Location.of(path) for path in paths]
-        except FileNotFoundError as error:  # too few, or none
-            assert len(shards) < 3
-            assert not shards or re.search("restore what is missing", str(error))  # noqa: PT017
-        for path in shards:
-            check_index(path)
-
-    def version_of(shards: list[str]) -> list[bytes] | None:
-        for records in (OLD, NEW):
-            if all(read(path) == records[paths.index(path) :: 3] for path in shards):
-                return records
-        return None
-
-    steps = kill_everywhere(folder, lambda: ShardedWriter(name, 3, index=True), check)
-    assert steps > 50, steps
 
 
 # ---- two writers ----
@@ -299,5 +200,5 @@ def full(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    works = (killed_one, killed_shards, two_writers, forked, full)
+    works = (two_writers, forked, full)
     {work.__name__: work for work in works}[sys.argv[1]](Path(sys.argv[2]))

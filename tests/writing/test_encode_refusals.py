@@ -46,7 +46,6 @@ REFUSED: list[tuple[Any, type[Exception], str]] = [
     ([1, 2**63], ValueError, "does not fit in int64"),
     (10**6000, ValueError, "a value of type int does not fit in int64"),
     (np.array([0, 2**63], "uint64"), ValueError, "9223372036854775808 does not fit in int64"),
-    (np.uint64(2**63), ValueError, "does not fit in int64"),
     (1e39, ValueError, r"1e\+39 does not fit in float32"),
     (float(2**128 - 2**103), ValueError, "does not fit in float32"),
     ([1.5, -(2**128)], ValueError, "does not fit in float32"),
@@ -56,7 +55,6 @@ REFUSED: list[tuple[Any, type[Exception], str]] = [
     (torch.tensor([1e39], dtype=torch.float64), ValueError, "does not fit in float32"),
     (np.longdouble("1e4000"), ValueError, "does not fit in float32"),
     ("a\ud800", ValueError, r"'a\\ud800' cannot be encoded as UTF-8"),
-    (["a", "\udfff"], ValueError, "cannot be encoded as UTF-8"),
     ([], ValueError, "an empty list has no kind: specify one in kinds"),
     ([[], ()], ValueError, "an empty list has no kind: specify one in kinds"),
     (np.array([], object), ValueError, "an empty list has no kind"),
@@ -71,7 +69,6 @@ REFUSED: list[tuple[Any, type[Exception], str]] = [
     ({}, TypeError, "a dict cannot be stored"),
     ({1, 2}, TypeError, "a set cannot be stored"),
     (dt.datetime(2020, 1, 1, tzinfo=dt.timezone.utc), TypeError, "a datetime cannot"),
-    (np.datetime64("2020-01-01", "ns"), TypeError, "an array of datetime64"),
     (np.timedelta64(1, "s"), TypeError, "an array of timedelta64"),
     (np.zeros(1, [("a", "i4")]), TypeError, "an array of .* cannot be stored"),
     (decimal.Decimal(1), TypeError, "a Decimal cannot be stored"),
@@ -87,11 +84,8 @@ REFUSED: list[tuple[Any, type[Exception], str]] = [
     (SELF, ValueError, "nested more than 64 deep"),
     (ONLY_SELF, ValueError, "nested more than 64 deep"),
     ([[1, 2], [3]], ValueError, UNEVEN),
-    ([[1, 2], []], ValueError, UNEVEN),
     ([[], [1.5]], ValueError, UNEVEN),
     ([1, [2]], ValueError, UNEVEN),
-    ([[2], 1], ValueError, UNEVEN),
-    ([[[1]], [2]], ValueError, UNEVEN),
     ([[1], [[2]]], ValueError, UNEVEN),
     ([["a"], ["b", "c"]], ValueError, UNEVEN),
     ([np.arange(2), [3.5]], ValueError, UNEVEN),
@@ -101,7 +95,6 @@ REFUSED: list[tuple[Any, type[Exception], str]] = [
     ([range(2), torch.arange(3)], ValueError, UNEVEN),
     (np.array([[1], [2, 3]], object), ValueError, UNEVEN),
     (tio.Ragged(torch.arange(3), torch.tensor([0, 1, 3])), TypeError, "rows .* would be lost"),
-    (tio.Ragged(torch.arange(2), torch.tensor([0, 1, 2])), TypeError, "rows .* would be lost"),
     (_Unreadable(), ValueError, "the value cannot be read"),
     ([b"x" * (1 << 20)] * 2048, ValueError, "2 GiB"),
 ]
@@ -140,14 +133,11 @@ def test_maximum_depth() -> None:
     [
         ("int64", 1.0),
         ("int64", [1, 1.5]),
-        ("int64", np.array([1.0])),
         ("int64", torch.ones(1)),
         ("int64", "1"),
         ("float32", "1"),
-        ("float32", [1.5, b"1"]),
         ("float32", np.array(["1"])),
         ("string", 1),
-        ("string", ["a", 1.5]),
         ("string", np.arange(2)),
         ("string", [np.float32(1)]),
     ],
@@ -165,7 +155,7 @@ def test_numbers_out_of_range_of_a_named_kind() -> None:
         tio.encode_example({"x": 2**128}, {"x": "float64"})
 
 
-@pytest.mark.parametrize("value", [1, 1.5, "ab", b"ab", bytearray(b"ab"), None, np.int64(1)])
+@pytest.mark.parametrize("value", [1, "ab", b"ab", None])
 def test_values_without_steps(value: Any) -> None:
     with pytest.raises(TypeError, match=r"a sequence feature must be .* steps.*\(feature 'x'\)"):
         tio.encode_sequence_example(None, {"x": value})

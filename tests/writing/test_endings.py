@@ -1,4 +1,7 @@
-"""Writers whose process is killed or forked, or whose file system is full."""
+"""Writers in two processes, in a forked one, and on a full file system.
+
+``tests/faults`` has writers that are killed, at each system call.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +41,7 @@ def new_namespace() -> list[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["killed_one", "killed_shards", "two_writers", "forked"])
+@pytest.mark.parametrize("name", ["two_writers", "forked"])
 def test_processes(tmp_path: Path, name: str) -> None:
     run(*program(name, tmp_path))
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import os
-import stat
 from pathlib import Path
 from typing import Any
 
@@ -24,21 +23,6 @@ def names(folder: Path) -> set[str]:
 def write(group: OutputGroup, path: Path, text: str) -> None:
     with group.open_file(Location.of(path)) as file:
         file.write(text.encode())
-
-
-def test_files_are_renamed_at_the_end(tmp_path: Path) -> None:
-    (tmp_path / "b").write_text("old")
-    with OutputGroup() as group:
-        for name in ("a", "b"):
-            write(group, tmp_path / name, name)
-        assert "a" not in names(tmp_path)
-        assert (tmp_path / "b").read_text() == "old"
-        assert all(name.startswith(".") for name in names(tmp_path) - {"b"})
-    assert names(tmp_path) == {"a", "b"}
-    assert (tmp_path / "b").read_text() == "b"
-    (tmp_path / "plain").touch()
-    modes = {stat.S_IMODE(os.stat(tmp_path / name).st_mode) for name in ("b", "plain")}
-    assert len(modes) == 1
 
 
 def test_all_kinds_of_files_in_one_group(tmp_path: Path) -> None:
@@ -117,22 +101,6 @@ def test_all_outputs_are_in_one_folder(tmp_path: Path) -> None:
     assert names(tmp_path) == set()
 
 
-def test_single_file_is_replaced_atomically(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "a"
-    path.write_text("old")
-
-    def fail(*_: object) -> None:
-        raise OSError(5, "the disk is broken")
-
-    monkeypatch.setattr(os, "replace", fail)
-    with pytest.raises(OSError, match="the disk is broken"), OutputGroup() as group:
-        write(group, path, "new")
-    assert path.read_text() == "old"
-    assert names(tmp_path) == {"a"}
-
-
 def test_more_files_than_can_be_open_at_once(tmp_path: Path) -> None:
     before = len(os.listdir("/proc/self/fd"))
     with OutputGroup() as group:
@@ -140,16 +108,6 @@ def test_more_files_than_can_be_open_at_once(tmp_path: Path) -> None:
             write(group, tmp_path / str(number), "x")
         assert len(os.listdir("/proc/self/fd")) == before
     assert {path.read_text() for path in tmp_path.iterdir()} == {"x"}
-
-
-def test_exception_removes_the_new_files(tmp_path: Path) -> None:
-    (tmp_path / "b").write_text("old")
-    with pytest.raises(KeyboardInterrupt), OutputGroup() as group:
-        for name in ("a", "b"):
-            write(group, tmp_path / name, name)
-        raise KeyboardInterrupt
-    assert names(tmp_path) == {"b"}
-    assert (tmp_path / "b").read_text() == "old"
 
 
 def test_interrupt_during_creation_leaves_no_file(

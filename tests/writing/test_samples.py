@@ -63,22 +63,15 @@ def _check(record: bytes, schema: tio.Schema, spec: Any, *, has_values: bool = T
             assert parse(encoder(sample), schema) == sample
 
 
-@given(st.data())
-def test_read_and_written_features_are_read_equal(data: st.DataObject) -> None:
+@given(st.data(), st.booleans())
+def test_read_and_written_features_are_read_equal(data: st.DataObject, is_nested: bool) -> None:
     spec = stored_records.without_checks(data.draw(st.one_of(*_IN_EXAMPLES).filter(_is_readable)))
-    stored = data.draw(stored_records.features(spec, "some"))
-    record = tio.encode_example(stored, stored_records.kinds_of(spec, "some"))
-    has_values = bool(stored.get(spec.stored_keys("some")[0].key))
-    _check(record, tio.Schema({"some": spec}), spec, has_values=has_values)
-
-
-@given(st.data())
-def test_read_and_written_features_of_dicts_are_read_equal(data: st.DataObject) -> None:
-    spec = stored_records.without_checks(data.draw(st.one_of(*_IN_EXAMPLES).filter(_is_readable)))
-    stored = data.draw(stored_records.features(spec, "some/a"))
-    record = tio.encode_example(stored, stored_records.kinds_of(spec, "some/a"))
-    has_values = bool(stored.get(spec.stored_keys("some/a")[0].key))
-    _check(record, tio.Schema({"some": {"a": spec}}), spec, has_values=has_values)
+    name = "some/a" if is_nested else "some"
+    stored = data.draw(stored_records.features(spec, name))
+    record = tio.encode_example(stored, stored_records.kinds_of(spec, name))
+    has_values = bool(stored.get(spec.stored_keys(name)[0].key))
+    schema = tio.Schema({"some": {"a": spec} if is_nested else spec})
+    _check(record, schema, spec, has_values=has_values)
 
 
 @given(st.data())

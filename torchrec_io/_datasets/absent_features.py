@@ -13,7 +13,7 @@ from .._order.orders import StreamOrder
 from .._parsing.wrapping import field_prefix
 from .._records.record_block import RecordBlock
 from .._schema.schema import Schema
-from .._schema.survey import feature_names
+from .._schema.stored_names import feature_names
 from ..checks import counted, joined_names
 from ..errors import TorchRecIOError
 from .pipeline import IndexedPipeline, Pipeline
@@ -101,7 +101,7 @@ def _name_field(name: str) -> bytes:
 
 
 def _warning(schema: Any, absent: list[str], examined: int, record: bytes) -> str:
-    from .._parsing.hints import hint_at  # noqa: PLC0415  # only for this warning
+    from ..inspection.hints import hint_at  # noqa: PLC0415  # only for this warning
 
     noun = "feature" if len(absent) == 1 else "features"
     hint = hint_at(schema, record, absent[0], absent[0]) if isinstance(schema, Schema) else ""

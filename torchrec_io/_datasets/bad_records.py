@@ -6,9 +6,10 @@ import logging
 import sys
 from typing import Any
 
+from .._tensors.loaded import Loaded
 from ..checks import counted
 from ..errors import StaleIndexError, TorchRecIOError
-from .record_loader import Loaded, RecordLoader
+from .record_loader import RecordLoader
 from .statistics import LoadingCounters
 
 logger = logging.getLogger("torchrec_io")

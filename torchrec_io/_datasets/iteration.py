@@ -9,14 +9,15 @@ from typing import Any, NoReturn
 
 from .._parsing.record_random import RecordRandom
 from .._tensors.batch import Batch, KeyedBatch
+from .._tensors.loaded import Loaded
 from .._tensors.recent_blocks import RecentBlocks
 from ..errors import DecodeError, TransformError
 from .bad_records import ErrorHandler
 from .job_queue import JobQueue
-from .lost_records import FilledBatches, LostRecords, ReadyBatch
+from .lost_records import FilledBatches, LostRecords
 from .position import LatestPosition, Position, Walk
 from .prefetch import Prefetcher, Result
-from .record_loader import Loaded, LoadJob, RecordLoader
+from .record_loader import LoadJob, RecordLoader
 from .replacement import ReplacedRecords
 from .statistics import IterationMeter, LoadingCounters
 from .transform import Transform
@@ -160,11 +161,12 @@ class Iteration:
         position.start()
         return True
 
-    def _yielded(self, batches: Iterable[ReadyBatch]) -> Iterator[Any]:
+    def _yielded(self, batches: Iterable[Loaded]) -> Iterator[Any]:
         """Yield batches, and move the position with each of them."""
         position, options = self._position, self._options
         batch_size = options["batch_size"]
-        for loaded, taken in batches:
+        for loaded in batches:
+            taken = loaded.num_planned
             if self._partition.fills_up:
                 position.ahead += max(0, taken - batch_size)
             position.consumed += 1 if self._partition.has_batches else taken

@@ -7,19 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .record_loader import Loaded, LoadJob, RecordLoader
-
-
-class ReadyBatch(NamedTuple):
-    """A batch that can be yielded.
-
-    Attributes:
-        loaded: Its records.
-        num_planned: Number of planned records that it takes, with lost ones.
-    """
-
-    loaded: Loaded
-    num_planned: int
+from .._tensors.loaded import Loaded
+from .record_loader import LoadJob, RecordLoader
 
 
 class LostRecords:
@@ -37,7 +26,7 @@ class LostRecords:
         """True if the records of the next job are put into a batch with others."""
         return False
 
-    def batches(self, job: LoadJob, loaded: Loaded) -> Sequence[ReadyBatch]:
+    def batches(self, job: LoadJob, loaded: Loaded) -> Sequence[Loaded]:
         """Return the batches that are ready with a job.
 
         Args:
@@ -46,9 +35,9 @@ class LostRecords:
         """
         if len(loaded.numbers) < len(job.units):
             loaded = self.completed(job, loaded)
-        return (ReadyBatch(loaded, len(job.units)),)
+        return (loaded._replace(num_planned=len(job.units)),)
 
-    def rest(self) -> Sequence[ReadyBatch]:
+    def rest(self) -> Sequence[Loaded]:
         """Return the remaining records at the end of an epoch, as at most one batch."""
         return ()
 
@@ -90,10 +79,10 @@ class FilledBatches(LostRecords):
     def is_filling(self) -> bool:
         return self._count > 0
 
-    def batches(self, job: LoadJob, loaded: Loaded) -> Sequence[ReadyBatch]:
+    def batches(self, job: LoadJob, loaded: Loaded) -> Sequence[Loaded]:
         num_planned, num_loaded = len(job.units), len(loaded.numbers)
         if num_planned == num_loaded == self._batch_size and self._count == 0:
-            return (ReadyBatch(loaded, num_planned),)
+            return (loaded._replace(num_planned=num_planned),)
         ready = []
         begin = done = 0  # numbers of loaded and of planned records that are in full batches
         places = loaded.positions_in(job.plan.numbers)
@@ -109,23 +98,25 @@ class FilledBatches(LostRecords):
         self._count += num_planned - done
         return ready
 
-    def rest(self) -> Sequence[ReadyBatch]:
+    def rest(self) -> Sequence[Loaded]:
         return (self._taken(),) if self._count else ()
 
-    def _taken(self) -> ReadyBatch:
+    def _taken(self) -> Loaded:
         """Return the records so far as a batch, and begin another one."""
         parts, count = self._parts, self._count
         self._parts, self._missing, self._count = [], self._batch_size, 0
         if not parts:  # all were lost
-            return ReadyBatch(Loaded([], np.empty(0, np.int64), []), count)
+            return Loaded([], np.empty(0, np.int64), [], num_planned=count)
         if len(parts) == 1 and parts[0].is_whole:
             loaded = parts[0].loaded
-            return ReadyBatch(loaded if loaded.rows is None else self.loader.join([loaded]), count)
-        return ReadyBatch(self.loader.join([self._rows_of(part) for part in parts]), count)
+            batch = loaded if loaded.rows is None else self.loader.join([loaded])
+        else:
+            batch = self.loader.join([self._rows_of(part) for part in parts])
+        return batch._replace(num_planned=count)
 
     def _rows_of(self, part: _Part) -> Loaded:
         job, loaded, begin, end = part
         if loaded.transformed is not None:  # it may have changed the values in place
             loaded = self.loader.load_job(job)
-        rows = loaded.item_rows.rows[begin:end]
+        rows = loaded.item_rows[begin:end]
         return loaded._replace(rows=rows, numbers=loaded.numbers[begin:end])

@@ -25,6 +25,7 @@ from .._records.record_block import RecordBlock
 from .._records.record_reader import RecordReader
 from .._tensors.batch import Batch
 from .._tensors.block_parser import BlockParser, ExampleBlockParser
+from .._tensors.loaded import Loaded
 from .._tensors.native_run import locate_run
 from .._tensors.packing import RowLayout, check_columns, count_tokens, made_columns
 from .._tensors.parse import image_threads, parse_rows
@@ -32,7 +33,7 @@ from ..checks import counted
 from ..errors import DecodeError, TorchRecIOError
 from ..timing.steps import around_native, parsing
 from .length_batching import length_feature
-from .record_loader import Loaded, LoadJob, RecordLoader
+from .record_loader import LoadJob, RecordLoader
 
 _MOST_TOKENS = 2**31 - 2
 
@@ -211,7 +212,7 @@ class RowLoader(RecordLoader):
         """
         positions = documents.positions_in(batch.numbers)
         found = np.full(len(batch.numbers), -1, np.int64)
-        found[positions] = documents.item_rows.rows
+        found[positions] = documents.item_rows
         bad, failures = self._find_bad(documents.items, batch.lengths, positions, found[positions])
         found[bad] = -1
         assert documents.block is not None

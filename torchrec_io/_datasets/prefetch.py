@@ -9,8 +9,9 @@ from concurrent.futures import Future, ThreadPoolExecutor, thread
 from contextlib import AbstractContextManager, nullcontext
 from typing import NamedTuple, TypeAlias
 
+from .._tensors.loaded import Loaded
 from .job_queue import JobQueue
-from .record_loader import Loaded, LoadJob
+from .record_loader import LoadJob
 
 # Bytes of a run of batches. Half as many take 3 to 10 % more time where batches are small, because
 # threads pass the interpreter on more often; more save little.

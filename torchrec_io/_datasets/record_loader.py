@@ -4,22 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from torch import Tensor
 
-from .._parsing.failures import NO_FAILURES, Failures, Ints, complement
+from .._parsing.failures import Ints
 from .._parsing.record_random import DEFAULT_RANDOM, RecordRandom
 from .._records.reader import Reader
 from .._records.record_block import RecordBlock
 from .._tensors.batch import Batch
-from .._tensors.block_parser import BlockParser, ItemRows
-from .._tensors.parse import ParsedRows
-from .._tensors.rows import Rows
-from .._tensors.sample import Sample
-from ..errors import DecodeError, TorchRecIOError, TransformError
+from .._tensors.block_parser import BlockParser
+from .._tensors.loaded import Loaded
+from ..errors import DecodeError
 from ..timing.steps import around_native, parsing, reading
 
 
@@ -43,102 +40,6 @@ class LoadJob:
     random: RecordRandom
     buffer_bytes: int = 0
     error: Exception | None = None
-
-
-class Transformed(NamedTuple):
-    """Results of a transform of loaded records.
-
-    Attributes:
-        results: The results up to the first error: one for each sample, or one for a batch.
-        error: The error that ended it.
-    """
-
-    results: list[Any]
-    error: TransformError | None = None
-
-
-class Loaded(NamedTuple):
-    """Loaded records, and those that could not be loaded.
-
-    Attributes:
-        items: A :class:`Batch`, or a list with one item for each record.
-        numbers: Numbers of the loaded records.
-        errors: Errors of the records that could not be read.
-        block: The record of each row of ``items`` as stored, if the records were loaded alone.
-        rows: Row in ``items`` of each loaded record; None if they have no other rows.
-        positions: Position of each loaded record among those that could be read; None if all were
-            loaded.
-        failures: The records that could not be parsed, by their positions among those that could
-            be read.
-        failed: Numbers of these records.
-        made: The samples of the loaded records, if they were made already.
-        transformed: Results of the user's transform, if it was called already.
-        valid_items: Number of items before the first one that lacks a lost record; None if each
-            item is one record.
-    """
-
-    items: Any
-    numbers: npt.NDArray[Any]
-    errors: list[TorchRecIOError]
-    block: RecordBlock | None = None
-    rows: Ints | None = None
-    positions: Ints | None = None
-    failures: Failures = NO_FAILURES
-    failed: npt.NDArray[Any] = np.empty(0, np.int64)
-    made: list[Any] | None = None
-    transformed: Transformed | None = None
-    valid_items: int | None = None
-
-    @property
-    def has_lost(self) -> bool:
-        """True if a record could not be loaded."""
-        return len(self.errors) > 0 or len(self.failed) > 0
-
-    @property
-    def item_rows(self) -> ItemRows:
-        """The loaded records as rows of the items."""
-        rows = np.arange(len(self.numbers)) if self.rows is None else self.rows
-        return ItemRows(self.items, rows)
-
-    def samples(self, random: RecordRandom = DEFAULT_RANDOM, *, schema: Any = None) -> list[Any]:
-        """Return one item for each loaded record.
-
-        Args:
-            random: Random number generators of records.
-            schema: Schema that the records were parsed with; None if it is not known.
-        """
-        rows, numbers = range(len(self.numbers)), self.numbers
-        if self.rows is not None:
-            rows = self.rows.tolist()
-            numbers = np.empty(max(rows, default=-1) + 1, numbers.dtype)
-            numbers[self.rows] = self.numbers
-        if not isinstance(self.items, Batch):
-            return [self.items[row] for row in rows]
-        origins = random, numbers
-        block = Rows(self.items.columns, origins, schema=schema)
-        return Sample.of_rows(block, rows)
-
-    def count_valid(self, planned: npt.NDArray[Any]) -> int:
-        """Return the number of items before the first lost record.
-
-        Args:
-            planned: Numbers of the records that were planned.
-        """
-        if self.valid_items is not None:
-            return self.valid_items
-        found = self.positions_in(planned)
-        return int((found == np.arange(len(found))).sum())
-
-    def positions_in(self, planned: npt.NDArray[Any]) -> Ints:
-        """Return the positions of the loaded records among those that were planned."""
-        if len(self.numbers) + len(self.failures) == len(planned):
-            return np.arange(len(planned)) if self.positions is None else self.positions
-        remaining = iter(enumerate(planned.tolist()))
-        positions = [
-            next(position for position, each in remaining if each == number)
-            for number in self.numbers.tolist()
-        ]
-        return np.array(positions, np.int64)
 
 
 @dataclass
@@ -211,7 +112,7 @@ class RecordLoader:
         with reading():
             block, errors = self.reader.fetch(plan)
         with parsing():
-            loaded = _loaded(self.parser.parse_rows(block, random), block.numbers, block)
+            loaded = self.parser.parse_rows(block, random)
         return loaded._replace(errors=errors)
 
     def load_one(self, plan: Any, random: RecordRandom = DEFAULT_RANDOM) -> Loaded:
@@ -233,8 +134,7 @@ class RecordLoader:
             OSError: If the first batch cannot be read.
         """
         with around_native(parsing):
-            batches = self.parser.parse_run(self.reader, plans, randoms)
-        return [_loaded(each, plan.numbers) for each, plan in zip(batches, plans, strict=False)]
+            return self.parser.parse_run(self.reader, plans, randoms)
 
     def join(self, parts: Sequence[Loaded], order: Ints | None = None) -> Loaded:
         """Join the loaded records of parts of a batch.
@@ -247,7 +147,7 @@ class RecordLoader:
             return parts[0]
         numbers = np.concatenate([part.numbers for part in parts])
         with parsing():
-            items = self.parser.join([part.item_rows for part in parts], order)
+            items = self.parser.join(parts, order)
         return Loaded(items, numbers if order is None else numbers[order], [])
 
     def error_of(self, loaded: Loaded, index: int) -> DecodeError:
@@ -258,25 +158,3 @@ class RecordLoader:
         error = DecodeError(reason, **place.where, feature=failure.feature)
         error.__cause__ = failure.cause
         return error
-
-
-def _loaded(
-    parsed: ParsedRows, numbers: npt.NDArray[Any], block: RecordBlock | None = None
-) -> Loaded:
-    """Return the valid records of a parsed block, and the other records as failures.
-
-    Args:
-        parsed: The parsed records.
-        numbers: Numbers of the records.
-        block: The records as stored, if they were loaded alone.
-    """
-    items, failures, kept = parsed
-    if len(failures) == 0:
-        return Loaded(items, numbers, [], block)
-    valid = complement(failures.positions, len(numbers))
-    rows: Ints | None = valid
-    if kept is not None:
-        block = None if block is None else block.rows(kept)
-        rows = None if len(kept) == len(valid) else np.searchsorted(kept, valid)
-    failed = numbers[failures.positions]
-    return Loaded(items, numbers[valid], [], block, rows, valid, failures, failed)

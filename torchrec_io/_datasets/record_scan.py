@@ -9,8 +9,9 @@ from typing import Any
 from .._order.selection import Numbers, Selection, parts_of
 from .._records.scan import BLOCK_RECORDS, scan
 from .._storage.thread_pool import most_storage_threads
+from .._tensors.loaded import Loaded
 from .bad_records import ErrorHandler
-from .record_loader import Loaded, RecordLoader
+from .record_loader import RecordLoader
 from .worker_state import WorkerState
 
 # Parsed records may be many times as large as stored ones, so blocks are small.

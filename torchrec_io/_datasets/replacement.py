@@ -14,13 +14,14 @@ import numpy as np
 
 from .._order.selection import Numbers
 from .._parsing.record_random import RecordRandom
+from .._tensors.loaded import Loaded
 from ..checks import counted
 from ..errors import DecodeError, StaleIndexError
 from .bad_records import ErrorHandler
 from .lost_records import LostRecords
 from .partition import EpochPartition
 from .position import Position
-from .record_loader import Loaded, LoadJob, RecordLoader
+from .record_loader import LoadJob, RecordLoader
 
 # Number of records before a batch, and after it, that may replace its lost ones.
 REACH = 1000

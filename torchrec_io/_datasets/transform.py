@@ -8,10 +8,10 @@ from typing import Any
 from .._parsing.record_random import RecordRandom
 from .._records.reader import Reader
 from .._tensors.batch import Batch
+from .._tensors.loaded import Loaded, Transformed
 from ..checks import counted
 from ..errors import TransformError
 from ..timing.steps import transform
-from .record_loader import Loaded, Transformed
 
 
 class Transform:

@@ -18,11 +18,12 @@ from .._storage.digest import digest_text
 from .._storage.thread_pool import map_in_threads
 from .._tensors.batch import Batch
 from .._tensors.block_parser import BlockParser
+from .._tensors.loaded import Loaded
 from ..checks import counted
 from ..errors import SchemaError
 from .pass_progress import shown_progress
 from .pipeline import IndexedPipeline
-from .record_loader import Loaded, RecordLoader
+from .record_loader import RecordLoader
 from .record_scan import load_all
 from .selection_cache import Identity, Picked, cached_pick
 from .worker_state import WorkerState

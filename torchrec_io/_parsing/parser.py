@@ -281,7 +281,7 @@ class ExampleParser:
 def _hint_at(
     schema: Schema, block: RecordBlock | RecordList, record: int, name: str | None, key: str
 ) -> str:
-    from .hints import hint_at  # noqa: PLC0415  # only for errors
+    from ..inspection.hints import hint_at  # noqa: PLC0415  # only for errors
 
     return hint_at(schema, bytes(block.view(record)), name, key)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import logging
 import os
 from collections.abc import Sequence
@@ -20,8 +19,7 @@ from ..checks import counted
 from ..errors import IndexFormatError, StaleIndexError, TorchRecIOError
 from .formats import TFRECORD, RecordFormat
 from .index import RecordIndex
-from .index_file import SUFFIX, IndexFacts, IndexFile
-from .manifest import find_facts
+from .index_file import SUFFIX, IndexFile
 
 IndexChoice: TypeAlias = StrPath | Sequence[StrPath]
 
@@ -66,14 +64,12 @@ class IndexSearch(NamedTuple):
         file: Data file.
         compression: Compression that the user gave.
         record_format: Record format of the file.
-        facts: What a manifest says about the index of the object as it was listed.
         verify_crc: See :meth:`RecordIndex.build`.
     """
 
     file: Location
     compression: CompressionChoice = "auto"
     record_format: RecordFormat = TFRECORD
-    facts: IndexFacts | None = None
     verify_crc: bool = True
 
     def find_or_build(self) -> RecordIndex:
@@ -96,30 +92,6 @@ class IndexSearch(NamedTuple):
             keep_index(index)
         return index
 
-    def find_listed(self, stamp: Stamp, beside: Stamp | None = None) -> RecordIndex:
-        """Find or build an index, maybe in another process than the one that listed the file.
-
-        Args:
-            stamp: Stamp of the file when it was listed.
-            beside: Stamp of the index beside it, if there was one.
-
-        Raises:
-            CorruptRecordError, TruncatedFileError: If the file is damaged.
-            StaleIndexError: If the manifest is wrong.
-        """
-        for location, seen in ((self.file, stamp), (self.file.beside(SUFFIX), beside)):
-            location.see(location.seen_stamp or seen)
-        index = self.find_or_build()
-        if index.damage is not None:
-            raise index.damage
-        if self.facts not in (None, index.facts):
-            raise StaleIndexError(
-                "the manifest of the folder does not match the object; write it again: "
-                "torchrec-io index --upload --force",
-                path=self.file.name,
-            )
-        return index
-
     def find(self) -> RecordIndex | None:
         """Return the index of a file that exists, beside it or in the cache; None without one."""
         file, is_object = self.file, self.file.local_path is None
@@ -129,9 +101,8 @@ class IndexSearch(NamedTuple):
         for place in (cached, beside) if is_object else (beside, cached):
             if place is cached and not is_own_cache_file(cached):
                 continue
-            # The name in the cache has the ETag of an object, if there is one. With facts, an index
-            # beside it is of this version, too. So the object need not be read.
-            is_known = stamp is not None and (self.facts or place is cached) and any(stamp.file)
+            # The name in the cache has the ETag of an object, if there is one: it is not read then.
+            is_known = stamp is not None and place is cached and any(stamp.file)
             found = self._load(place, stamp if is_known else None)
             if found is not None:
                 if is_object and place is beside:
@@ -152,9 +123,7 @@ class IndexSearch(NamedTuple):
             if known is None:
                 index.check_fresh()
             reason = None
-            if self.facts not in (None, index.facts):
-                reason = "the index is of another version of the object"
-            elif self.compression not in ("auto", index.compression):
+            if self.compression not in ("auto", index.compression):
                 reason = "the index is of another compression"
             elif index.gaps:
                 # Scanning the file tells what is damaged, and finds all that a text index left out.
@@ -214,18 +183,8 @@ def open_indexes(
         raise ValueError("index must be 'auto', a path or a list of paths, got None")
     threads = threads_for(files)
     if index == "auto":
-        listed = find_facts(files, compression, record_format)
-
-        def find(file: Location) -> RecordIndex:
-            facts = listed.get(file)
-            search = IndexSearch(file, compression, record_format, facts, verify_crc)
-            if facts is None:
-                return search.find_or_build()
-            stamp, beside = file.stamp(), file.beside(SUFFIX).seen_stamp
-            later = functools.partial(search.find_listed, stamp, beside)
-            return RecordIndex(file, later, record_format, facts=facts, stamp=stamp)
-
-        indexes = map_in_threads(find, files, threads)
+        searches = [IndexSearch(file, compression, record_format, verify_crc) for file in files]
+        indexes = map_in_threads(IndexSearch.find_or_build, searches, threads)
     else:
         names = [index] if isinstance(index, (str, os.PathLike)) else list(index)
         if len(names) != len(files):
@@ -252,9 +211,7 @@ def find_indexes(files: Sequence[Location]) -> list[RecordIndex | None]:
     Returns:
         An index for each file; None if it does not exist.
     """
-    listed = find_facts(files, "auto", TFRECORD)
-    searches = [IndexSearch(file, facts=listed.get(file)) for file in files]
-    return map_in_threads(IndexSearch.find, searches, threads_for(files))
+    return map_in_threads(IndexSearch.find, [*map(IndexSearch, files)], threads_for(files))
 
 
 def load_deferred(indexes: Sequence[RecordIndex]) -> None:

@@ -13,7 +13,7 @@ from .nesting import SEPARATOR, Path, nested
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-    from .infer import Finding, Inspected
+    from ..inspection.inference import Finding, Inspected
 
 
 class FeatureMapping(Mapping[str, Feature]):

@@ -20,7 +20,7 @@ from .stored_keys import StoredKey, check_stored_keys
 if TYPE_CHECKING:
     from .._storage.local import StrPath
     from .._storage.remote.options import StorageOptions
-    from .record_sample import MaxRecords
+    from ..inspection.record_sample import MaxRecords
 
 # Specs by name. A value can also be a dict of specs.
 Features: TypeAlias = Mapping[str, Feature | Mapping[str, Any]]
@@ -165,9 +165,11 @@ class Schema(FeatureMapping):
             FileNotFoundError: If a path matches no file.
             ValueError: If paths is empty, or max_records or on_error is not one of the above.
         """
-        from .infer import infer_parts  # noqa: PLC0415  # it reads files
+        from ..inspection.inference import infer_surveyed  # noqa: PLC0415  # it reads files
+        from ..inspection.survey_files import survey  # noqa: PLC0415
 
-        found = infer_parts(paths, max_records, on_error, storage_options)
+        surveyed = survey(paths, max_records, on_error=on_error, storage_options=storage_options)
+        found = infer_surveyed(surveyed, surveyed.total)
         return cls(**found.parts).with_findings(found.findings, found.inspected)
 
     @classmethod

@@ -193,15 +193,6 @@ class Location(os.PathLike[str]):
         else:
             self.options.stamps[self.name] = stamp
 
-    def see_again(self) -> Stamp | None:
-        """Return the stamp as it is now, and remember it; None if there is no such file."""
-        try:
-            stamp = self.stamp_now()
-        except FileNotFoundError:
-            stamp = None
-        self.see(stamp)
-        return stamp
-
     def content_identity(self, stamp: Stamp) -> str | None:
         """Return text that identifies the content of one version of the file or object.
 
@@ -232,11 +223,6 @@ class Location(os.PathLike[str]):
     def has_listing(self) -> bool:
         """Whether its folder can be listed; a server of HTTP has no listing."""
         return not is_web_url(self.name)
-
-    @property
-    def is_signed(self) -> bool:
-        """Whether its URL has something secret, which other objects do not share."""
-        return self.options is not None and self.options.address(self.name) != self.name
 
     @property
     def fetch_bytes(self) -> int | None:

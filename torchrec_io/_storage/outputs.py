@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
 from .folders import stamps_in
 from .location import Location
@@ -32,27 +32,23 @@ def open_pending(location: Location, *, has_name: bool = True) -> Pending:
     return PendingObject(location.name, location.options, has_name=has_name)
 
 
-def write_output(
-    location: Location, data: bytes, *, only_if: Stamp | Literal["absent"] | None = None
-) -> Stamp | None:
+def write_output(location: Location, data: bytes) -> Stamp | None:
     """Write a complete file or object, or none.
 
     Args:
         location: Path or URL. What is there is replaced.
         data: Content.
-        only_if: For an object, what must be there; see :func:`put_object`.
 
     Returns:
         Stamp of a new object; None for a file.
 
     Raises:
-        FileExistsError, StaleIndexError: If something else is there than must be.
         OSError: If it cannot be written.
     """
     if location.options is None:
         write_atomically(location, data)
         return None
-    return put_object(location.name, data, location.options, only_if=only_if)
+    return put_object(location.name, data, location.options)
 
 
 def remove_output(location: Location) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -19,8 +19,9 @@ from ..timing.steps import decoding
 from .batch import Batch
 from .gather import gather_rows, spans_of
 from .joining import join_samples
+from .loaded import Loaded
 from .native_run import load_run
-from .parse import ParsedRows, parse_block, parse_rows
+from .parse import parse_block, parse_rows
 from .rows import Rows
 from .sample import Sample
 
@@ -32,18 +33,6 @@ Decoder: TypeAlias = Callable[[bytes], Any]
 _Rows: TypeAlias = npt.NDArray[np.int64]
 Columns: TypeAlias = FeatureMapping | Features
 SchemaLike: TypeAlias = Columns | Decoder | None
-
-
-class ItemRows(NamedTuple):
-    """Some rows of parsed items.
-
-    Attributes:
-        items: A :class:`Batch`, or a list of items.
-        rows: Rows to take; int64 ``[n]``.
-    """
-
-    items: Any
-    rows: _Rows
 
 
 class BlockParser:
@@ -79,7 +68,7 @@ class BlockParser:
         """
         raise NotImplementedError
 
-    def parse_rows(self, block: RecordBlock, random: RecordRandom) -> ParsedRows:
+    def parse_rows(self, block: RecordBlock, random: RecordRandom) -> Loaded:
         """Parse the records of a block, like :meth:`parse`, into items that may have more rows.
 
         Args:
@@ -87,14 +76,13 @@ class BlockParser:
             random: Random number generators of records.
         """
         items, failed = self.parse(block, random)
-        if not failed:
-            return ParsedRows(items)
         failures = Failures.of(failed)
-        return ParsedRows(items, failures, complement(failures.positions, len(block)))
+        kept = complement(failures.positions, len(block))
+        return Loaded.of(items, block.numbers, failures, kept=kept, block=block)
 
     def parse_run(
         self, reader: Any, plans: Sequence[Any], randoms: Sequence[RecordRandom]
-    ) -> list[ParsedRows]:
+    ) -> list[Loaded]:
         """Read and parse several batches at once, up to the first one with an error.
 
         Args:
@@ -108,21 +96,21 @@ class BlockParser:
         del reader, plans, randoms
         return []
 
-    def join(self, parts: Sequence[ItemRows], order: _Rows | None) -> Any:
+    def join(self, parts: Sequence[Loaded], order: _Rows | None) -> Any:
         """Join rows of parsed parts of a batch.
 
         Args:
             parts: The parts.
             order: Rows to take of all parts together, repeats allowed; by default all, in order.
         """
-        spans = np.concatenate([spans_of(part.rows, each) for each, part in enumerate(parts)])
+        spans = np.concatenate([spans_of(part.item_rows, each) for each, part in enumerate(parts)])
         sources = [part.items.columns for part in parts]
         joined = gather_rows(sources, spans if order is None else spans[order])
         if joined is not None:
             return Batch(joined, has_views=False)
         samples: list[Sample] = []
         for part in parts:
-            samples += Sample.of_rows(Rows(part.items.columns), part.rows.tolist())
+            samples += Sample.of_rows(Rows(part.items.columns), part.item_rows.tolist())
         taken = samples if order is None else [samples[row] for row in order.tolist()]
         return Batch(join_samples(taken)[0], has_views=False)
 
@@ -162,8 +150,8 @@ class BytesParser(BlockParser):
         del random
         return [block[i] for i in range(len(block))], []
 
-    def join(self, parts: Sequence[ItemRows], order: _Rows | None) -> list[Any]:
-        items = [part.items[row] for part in parts for row in part.rows.tolist()]
+    def join(self, parts: Sequence[Loaded], order: _Rows | None) -> list[Any]:
+        items = [part.items[row] for part in parts for row in part.item_rows.tolist()]
         if order is None:
             return items
         # A change of an item must not change its repeats.
@@ -220,12 +208,12 @@ class ExampleBlockParser(BlockParser):
         self.native = ExampleParser.of(schema)
         self.is_native = not any(spec.is_slow for spec in schema.values())
 
-    def parse_rows(self, block: RecordBlock, random: RecordRandom) -> ParsedRows:
+    def parse_rows(self, block: RecordBlock, random: RecordRandom) -> Loaded:
         return parse_rows(self.native, block, random)
 
     def parse_run(
         self, reader: Any, plans: Sequence[Any], randoms: Sequence[RecordRandom]
-    ) -> list[ParsedRows]:
+    ) -> list[Loaded]:
         return load_run(self.native, reader, plans, randoms)
 
     def of_features(self, names: Sequence[str]) -> ExampleBlockParser:

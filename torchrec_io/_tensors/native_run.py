@@ -20,9 +20,10 @@ from .._records.reader import Plan, Reader
 from .._storage.byte_source import ByteBuffer
 from .._storage.several_sources import find_changed
 from .arena import allocate_for
-from .parse import ParsedRows, batch_of, image_threads
+from .loaded import Loaded
+from .parse import batch_of, image_threads
 
-_Loaded = TypeVar("_Loaded")
+_Result = TypeVar("_Result")
 
 
 def load_run(
@@ -30,7 +31,7 @@ def load_run(
     reader: Reader,
     plans: Sequence[Plan],
     randoms: Sequence[RecordRandom],
-) -> list[ParsedRows]:
+) -> list[Loaded]:
     """Return the batches of the first plans, up to the first one with an error.
 
     Records with values out of range are no such error. They have rows, too.
@@ -45,7 +46,7 @@ def load_run(
         OSError: If the first plan cannot be read.
     """
 
-    def load(frames: Sequence[Frames]) -> list[ParsedRows]:
+    def load(frames: Sequence[Frames]) -> list[Loaded]:
         buffer = _shared_buffer(frames) if parser.is_fixed else None
         reads = [each.into(buffer) for each in frames]
         located = parser.load(
@@ -56,8 +57,8 @@ def load_run(
         ]
         done = parser.fill(located, [arena.numpy() for arena in arenas])
         return [
-            ParsedRows(batch_of(parser, block.columns, arena), block.refused)
-            for arena, block in zip(arenas[:done], located, strict=False)
+            Loaded.of(batch_of(parser, block.columns, arena), plan.numbers, block.refused)
+            for arena, block, plan in zip(arenas[:done], located, plans, strict=False)
         ]
 
     return _run(reader, plans, load)
@@ -98,8 +99,8 @@ def locate_run(
 
 
 def _run(
-    reader: Reader, plans: Sequence[Plan], load: Callable[[Sequence[Frames]], list[_Loaded]]
-) -> list[_Loaded]:
+    reader: Reader, plans: Sequence[Plan], load: Callable[[Sequence[Frames]], list[_Result]]
+) -> list[_Result]:
     """Call a function with the frames of the first plans; return nothing if a file was changed."""
     frames = reader.open_run(plans)
     if not frames:

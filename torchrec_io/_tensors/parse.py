@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar
 
 from torch import Tensor
 from torch.utils.data import get_worker_info
 
 from .._parsing.columns.base import ElementSelection
-from .._parsing.failures import NO_FAILURES, Failures, Ints, RecordFailure, complement
+from .._parsing.failures import Failures, RecordFailure, complement
 from .._parsing.layout import Column
 from .._parsing.parser import ExampleParser
 from .._parsing.record_random import DEFAULT_RANDOM, RecordRandom
@@ -21,24 +21,11 @@ from ..errors import DecodeError, SchemaError
 from .arena import allocate_for
 from .batch import Batch
 from .columns import Columns, Form
+from .loaded import Loaded
 from .sample import Sample
 
 Record: TypeAlias = "bytes | bytearray | memoryview"
 _Block = TypeVar("_Block", RecordBlock, RecordList)
-
-
-class ParsedRows(NamedTuple):
-    """Parsed records of a block, and those that failed.
-
-    Attributes:
-        items: A :class:`Batch` or a list of items. Rows of failed records are not to be used.
-        failures: The failed records, by their positions in the block.
-        kept: Position in the block of each row of ``items``; None if all records have a row.
-    """
-
-    items: Any
-    failures: Failures = NO_FAILURES
-    kept: Ints | None = None
 
 
 def parse_block(
@@ -61,7 +48,7 @@ def parse_block(
     return parse_valid(block, lambda part: parse_all(parser, part, random))
 
 
-def parse_rows(parser: ExampleParser, block: RecordBlock, random: RecordRandom) -> ParsedRows:
+def parse_rows(parser: ExampleParser, block: RecordBlock, random: RecordRandom) -> Loaded:
     """Parse a block into a batch that also has rows of the records with values out of range.
 
     Args:
@@ -73,15 +60,16 @@ def parse_rows(parser: ExampleParser, block: RecordBlock, random: RecordRandom) 
         MemoryError: If there is not enough memory for the batch.
     """
 
-    def parse(part: RecordBlock) -> ParsedRows | list[RecordFailure]:
+    def parse(part: RecordBlock) -> tuple[Batch, Failures] | list[RecordFailure]:
         return _parse_refusing(parser, part, random)
 
-    parsed, failed = parse_valid(block, parse)
+    (batch, refused), failed = parse_valid(block, parse)
     if not failed:
-        return parsed
+        return Loaded.of(batch, block.numbers, refused, block=block)
     failures = Failures.of(failed)
     kept = complement(failures.positions, len(block))
-    return parsed._replace(failures=failures.merged(parsed.failures, kept), kept=kept)
+    failures = failures.merged(refused, kept)
+    return Loaded.of(batch, block.numbers, failures, kept=kept, block=block)
 
 
 def parse_all(
@@ -104,7 +92,8 @@ def parse_all(
     found = _parse_refusing(parser, block, random, selection)
     if isinstance(found, list):
         return found
-    return found.failures.listed() or found.items
+    batch, refused = found
+    return refused.listed() or batch
 
 
 def _parse_refusing(
@@ -112,7 +101,7 @@ def _parse_refusing(
     block: _Block,
     random: RecordRandom,
     selection: ElementSelection | None = None,
-) -> ParsedRows | list[RecordFailure]:
+) -> tuple[Batch, Failures] | list[RecordFailure]:
     """Return the batch of all records and those that are refused, or failures of some records."""
     try:
         located = parser.locate(block, random, image_threads(), selection)
@@ -129,8 +118,7 @@ def _parse_refusing(
         return located.failures
     # Nobody sees the batch if some of its rows are refused.
     refused = located.refused
-    batch = batch_of(parser, located.columns, arena, has_views=not len(refused))
-    return ParsedRows(batch, refused)
+    return batch_of(parser, located.columns, arena, has_views=not len(refused)), refused
 
 
 def batch_of(

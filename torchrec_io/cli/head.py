@@ -17,10 +17,11 @@ from rich.text import Text
 from typer import Option
 
 from .._records.sequential import iter_blocks
-from .._schema.record_kind import Parts, RecordKind, group_by_kind
 from .._storage.location import Location
 from ..checks import counted
 from ..errors import TorchRecIOError
+from ..inspection.features import Parts, RecordKind
+from ..inspection.record_kind import group_by_kind
 from .head_json import record_json
 from .head_table import Column, TableLayout
 from .options import command, files_of

@@ -8,7 +8,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .._schema.record_kind import PLAIN_TEXT, Parts, RecordKind, ShownField
+from ..inspection.features import Parts, RecordKind, ShownField
+from ..inspection.record_kind import PLAIN_TEXT
 
 
 def record_json(

@@ -11,7 +11,8 @@ from rich.cells import cell_len, set_cell_size
 from rich.table import Table
 from rich.text import Text
 
-from .._schema.record_kind import Parts, ShownField, natural_key
+from ..inspection.features import Parts, ShownField
+from ..inspection.record_kind import natural_key
 from .text import bytes_text, number_text, printable
 
 # The least and the largest width of a record's column, and the cells between two columns.

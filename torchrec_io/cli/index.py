@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 from collections import Counter
-from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 import typer
@@ -12,22 +11,19 @@ from typer import Option
 
 from .._records.formats import Progress
 from .._records.index_places import IndexFormat, IndexPlaces
-from .._records.manifest import ManifestEntry, by_folder, entry_of, update_manifest
 from .._storage.location import Location
 from ..checks import counted
-from ..errors import StaleIndexError
 from .options import DEFAULT_JOBS, cluster_function, command, files_of, given_options, usage_errors
 from .parsers import parse_size
-from .progress import FileOutcome, Meter, for_each_file, print_error, run_job
-from .text import printable
+from .progress import FileOutcome, Meter, for_each_file, run_job
 
 # Objects wait for their answers most of the time.
 _REMOTE_JOBS = 16
 
 
-# The state of an index, the number of records, and the entry in a manifest. The state is "indexed",
-# "up to date" or "index matches".
-_Indexed: TypeAlias = "tuple[str, int, ManifestEntry | None]"
+# The state of an index, and the number of records. The state is "indexed", "up to date" or "index
+# matches".
+_Indexed: TypeAlias = tuple[str, int]
 
 
 @command(
@@ -62,8 +58,7 @@ def make_indexes(
     Files may be compressed. The exit status is 1 if a file fails; the other files are still
     indexed.
 
-    Objects of a store are read once, many at the same time. --upload also writes a manifest of each
-    folder: with it, a dataset opens thousands of objects by a listing and one request.
+    Objects of a store are read once, many at the same time.
 
     With --ray, indexes are written beside the files. --check, --format text, --output-dir and
     --max-index-size cannot be used with it.
@@ -74,7 +69,7 @@ def make_indexes(
     Options:
         index_format: tfidx writes FILE.tfidx; text writes FILE.idx, for DALI and tfrecord.
         jobs: Number of files processed at the same time.
-        upload: Write the indexes of URLs beside the objects, and a manifest of them.
+        upload: Write the indexes of URLs beside the objects.
         output_dir: Write the indexes to this directory or URL instead.
         force: Build indexes again that are up to date, and replace other FILE.idx.
         check: Build nothing; report indexes that are missing or stale.
@@ -109,20 +104,16 @@ def make_indexes(
         places.prepare(files, is_written=not check)
     meter = Meter()
     states: Counter[str] = Counter()
-    entries: dict[Location, ManifestEntry] = {}
 
     def work(file: Location, progress: Progress) -> _Indexed:
         limits: dict[str, Any] = {"max_index_bytes": max_index_size, "progress": progress}
         if check:
-            return "index matches", len(places.check(file, **limits)), None
+            return "index matches", len(places.check(file, **limits))
         state, index = places.update(file, force=force, seek_point_bytes=seek_points, **limits)
-        return state, len(index), entry_of(index) if index_format == "tfidx" else None
+        return state, len(index)
 
     def done(outcome: FileOutcome[_Indexed]) -> None:
-        state, _, entry = outcome.value or ("failed", None, None)
-        states[state] += 1
-        if entry is not None:
-            entries[outcome.file] = entry
+        states[outcome.value[0] if outcome.value else "failed"] += 1
         _show(outcome, as_json=as_json, is_short=meter.has_bar)
 
     if on_cluster is None:
@@ -131,19 +122,18 @@ def make_indexes(
     else:
         job = functools.partial(on_cluster, files, on_error="skip", **given)
         for file, found in zip(files, run_job(job, meter, ray=ray), strict=True):
-            value = None if found.error else (found.state, found.records, None)
+            value = None if found.error else (found.state, found.records)
             done(FileOutcome(file.absolute(), found.file_bytes, None, value, found.error))
-    has_manifests = _write_manifests(places, entries, is_silent=as_json)
     if meter.has_bar and not as_json:
         totals = ", ".join(f"{count:,} {state}" for state, count in states.items())
         typer.echo(f"{totals}; {meter.summary()}")
-    if states["failed"] or not has_manifests:
+    if states["failed"]:
         raise typer.Exit(1)
 
 
 def _show(outcome: FileOutcome[_Indexed], *, as_json: bool, is_short: bool) -> None:
     """Print the line of a file."""
-    state, records, _ = outcome.value or ("failed", None, None)
+    state, records = outcome.value or ("failed", None)
     if as_json:
         typer.echo(outcome.as_json(given_options({"state": state, "records": records})))
     elif records is not None and not is_short:
@@ -153,21 +143,3 @@ def _show(outcome: FileOutcome[_Indexed], *, as_json: bool, is_short: bool) -> N
 def _refuse_both(option: str, other: str, *, are_given: bool) -> None:
     if are_given:
         raise typer.BadParameter(f"{option} cannot be used with {other}")
-
-
-def _write_manifests(
-    places: IndexPlaces, entries: Mapping[Location, ManifestEntry], *, is_silent: bool
-) -> bool:
-    """Write the manifest of each folder; return whether that was possible."""
-    is_done = True
-    for folder, found in by_folder(entries, places.folder).items():
-        try:
-            written = update_manifest(folder, found)
-        except (OSError, StaleIndexError, ValueError) as error:
-            print_error(folder.name, error)
-            is_done = False
-            continue
-        if not is_silent:
-            records = counted(sum(entry.facts.records for entry in found.values()), "record")
-            typer.echo(printable(f"{written}: {counted(len(found), 'object')}, {records}"))
-    return is_done

@@ -12,10 +12,10 @@ from rich.table import Table
 from rich.text import Text
 from typer import Option
 
-from .._schema.infer import Finding
-from .._schema.record_sample import MaxRecords
 from .._storage.folders import has_file
 from .._storage.location import Location
+from ..inspection.inference import Finding
+from ..inspection.record_sample import MaxRecords
 from ..tools.report import OnError, Watcher
 from .options import cluster_function, command, files_of
 from .progress import run_job

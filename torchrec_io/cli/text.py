@@ -12,10 +12,10 @@ from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 
 from .._records.damage_map import DamageMap
-from .._schema.sniff import IMAGES, file_format, image_size
 from ..checks import counted
 from ..checks import printable as printable  # noqa: PLC0414  # the commands import it from here
 from ..errors import TorchRecIOError
+from ..inspection.byte_formats import IMAGES, OTHER, TENSOR, image_size, sniff
 
 # Width of tables if the output is not a terminal.
 _TABLE_WIDTH = 160
@@ -94,11 +94,11 @@ def bytes_text(data: bytes, width: int) -> str:
     text = _quoted_text(data, width, f" ({size})")
     if text is not None:
         return text
-    name = file_format(data)
+    name = sniff(data)
     if name in IMAGES:
         pixels = image_size(data)
         name += " {}x{}".format(*pixels) if pixels else ""
-    if name is None:
+    if name in (OTHER, TENSOR):
         most = min(_HEX_BYTES, max(1, (width - len(size) - 5) // 3))
         name = data[:most].hex(" ") + (" …" if len(data) > most else "")
     return f"{name} ({size})"

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 from .._records.index_places import IndexPlaces
-from .._records.manifest import ManifestEntry, by_folder, entry_of, update_manifest
 from .._storage.local import StrPath
 from .._storage.location import Location
 from .._storage.outputs import check_output
@@ -56,8 +55,7 @@ def index(
     """Write an index beside each TFRecord file, as ``torchrec-io index`` does, on a Ray cluster.
 
     Indexes that are up to date are kept, so a job that was interrupted continues where it was. An
-    index appears whole or not at all. Beside objects of a store, a manifest of each folder is
-    written, too, as by ``torchrec-io index --upload``.
+    index appears whole or not at all.
 
     Args:
         paths: Files, glob patterns, directories or URLs that all machines can read and write.
@@ -79,9 +77,7 @@ def index(
         ImportError: If Ray is not installed: ``pip install torchrec-io[cluster]``.
         CorruptRecordError, TruncatedFileError: If a file is damaged, unless it is skipped.
         FileNotFoundError: If a path matches no file, or shards are missing.
-        OSError: If a file cannot be read, an index or a manifest cannot be written, or a path is a
-            URL of HTTP.
-        StaleIndexError: If a manifest is written by other processes all the time.
+        OSError: If a file cannot be read, an index cannot be written, or a path is a URL of HTTP.
         ValueError: If an argument is invalid.
     """
     import_ray()
@@ -96,31 +92,24 @@ def index(
     sizes = sizes_of(files)
     watcher.started(sum(sizes))
     work = functools.partial(_index_file, force=force, seek_point_bytes=seek_point_bytes)
-    entries: dict[Location, ManifestEntry] = {}
     found = []
     done = tasks.run_tasks(work, files, sizes)
     with closing(done):
-        for file, ((result, entry), size) in zip(files, done, strict=True):
+        for result, size in done:
             watcher.advanced(size, result.records)
-            if entry is not None:
-                entries[file] = entry
             if result.error is not None and on_error == "skip":
                 watcher.skipped(result.error)
             found.append(result)
-    for folder, new in by_folder(entries).items():
-        update_manifest(folder, new)
     first = next((result.error for result in found if result.error is not None), None)
     if first is not None and on_error == "raise":
         raise first
     return found
 
 
-def _index_file(
-    file: Location, *, force: bool, seek_point_bytes: int | None
-) -> tuple[IndexedFile, ManifestEntry | None]:
+def _index_file(file: Location, *, force: bool, seek_point_bytes: int | None) -> IndexedFile:
     size = file.stamp().size
     try:
         state, index = IndexPlaces().update(file, force=force, seek_point_bytes=seek_point_bytes)
     except TorchRecIOError as error:
-        return IndexedFile(file.name, "failed", 0, size, error), None
-    return IndexedFile(file.name, state, len(index), size), entry_of(index)
+        return IndexedFile(file.name, "failed", 0, size, error)
+    return IndexedFile(file.name, state, len(index), size)

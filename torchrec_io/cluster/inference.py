@@ -6,14 +6,14 @@ import functools
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 
-from .._schema.infer import infer_surveyed
-from .._schema.record_sample import choose_records
 from .._schema.schema import Schema
-from .._schema.survey_files import PieceSurvey, merge_surveys, survey_piece
 from .._storage.local import StrPath
 from .._storage.location import Location
 from .._storage.remote.options import StorageOptions
 from ..checks import check_choice
+from ..inspection.inference import infer_surveyed
+from ..inspection.record_sample import choose_records
+from ..inspection.survey_files import PieceSurvey, merge_surveys, survey_piece
 from ..tools.report import OnError, Watcher
 from . import tasks
 from .extra import import_ray

@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._schema.image_spec import ImageFeature
-from .._schema.infer import Inspected, make_findings
 from .._schema.schema import Schema
 from .._schema.specs import FixedLenFeature
-from .._schema.survey import Survey
 from ..errors import ConversionError, TorchRecIOError
+from ..inspection.inference import Inspected, make_findings
+from ..inspection.surveyor import Survey
 from . import arrow as pa
 from .conversion import ConvertedPiece
 from .options import Types

@@ -9,7 +9,6 @@ from typing import NamedTuple, TypeVar
 
 from .._records.record_block import RecordList
 from .._schema.schema import Schema
-from .._schema.survey import Survey, Surveyor
 from .._storage.local import StrPath
 from .._storage.location import Location
 from .._storage.ordered_pool import OrderedPool
@@ -18,6 +17,7 @@ from .._storage.paths import expand_paths, has_data_suffix
 from .._writing.output_group import OutputGroup
 from .._writing.shards import ShardFiles, refuse_shards
 from ..errors import ConversionError, TorchRecIOError
+from ..inspection.surveyor import Survey, Surveyor
 from ..tools.outputs import check_file_name, refuse_inputs, refuse_shard_inputs
 from ..tools.report import JobReport, Result
 from .columns import FoundType, add_types

@@ -9,14 +9,14 @@ from typing import Any
 from .._order.selection import Selection
 from .._parsing.failures import RecordFailure
 from .._records.record_block import RecordBlock
-from .._schema.infer import InferredParts, infer_surveyed
-from .._schema.record_sample import all_records
 from .._schema.schema import Schema
-from .._schema.survey import Survey, Surveyor
-from .._schema.survey_files import survey_sample
 from .._storage.local import StrPath
 from .._storage.location import Location
 from ..errors import DecodeError, SchemaError
+from ..inspection.inference import InferredParts, infer_surveyed
+from ..inspection.record_sample import all_records
+from ..inspection.survey_files import survey_sample
+from ..inspection.surveyor import Survey, Surveyor
 from ..tools.outputs import refuse_inputs
 from ..tools.record_files import RecordFiles
 from ..tools.report import JobReport, Result

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from .._schema.sniff import EMPTY, TEXT, sniff
 from ..errors import DecodeError
+from ..inspection.byte_formats import EMPTY, TEXT, sniff
 
 _MAX_PART_BYTES = 200  # most systems allow 255, and a suffix may be added
 _MAX_BYTES = 1000

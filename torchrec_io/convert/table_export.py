@@ -13,7 +13,6 @@ import numpy as np
 
 from .._order.selection import Span
 from .._schema.schema import Schema
-from .._schema.sniff import EMPTY, TEXT
 from .._schema.specs import FixedLenFeature, VarLenFeature
 from .._storage.local import StrPath
 from .._storage.location import Location
@@ -21,6 +20,7 @@ from .._writing.output_group import OutputGroup
 from .._writing.shards import find_shards, refuse_shards, shards_of
 from ..checks import check_integer
 from ..errors import SchemaError
+from ..inspection.byte_formats import EMPTY, TEXT
 from ..tools.outputs import check_file_name
 from ..tools.report import Result
 from . import arrow as pa

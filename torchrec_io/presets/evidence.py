@@ -8,11 +8,11 @@ from typing import Any
 
 from .._schema.dtypes import stored_dtype
 from .._schema.image_spec import ImageFeature
-from .._schema.infer import DTYPES, Finding
 from .._schema.schema import Schema
-from .._schema.sniff import IMAGES
 from .._schema.specs import FixedLenFeature, VarLenFeature
 from .._schema.stored_specs import SequenceFeature
+from ..inspection.byte_formats import IMAGES
+from ..inspection.inference import DTYPES, Finding
 
 
 def count_of(findings: Mapping[str, Finding], name: str) -> int:

@@ -10,7 +10,6 @@ from typing import Any, Literal, TypeAlias
 
 from .._schema.feature import Feature
 from .._schema.python_form import entries_to_python
-from .._schema.record_sample import MaxRecords
 from .._schema.schema import Schema
 from .._schema.specs import FixedLenFeature
 from .._storage.local import StrPath
@@ -18,6 +17,7 @@ from .._storage.location import Location
 from .._storage.paths import expand_paths
 from .._storage.remote.options import StorageOptions
 from ..errors import DecodeError, SchemaError
+from ..inspection.record_sample import MaxRecords
 from ..ranking.infer import infer_lists
 from ..ranking.schema import Schema as ListSchema
 from . import datasets

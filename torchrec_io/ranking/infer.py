@@ -1,4 +1,4 @@
-"""Inference of schemas of lists, by the rules of :mod:`torchrec_io._schema.infer`."""
+"""Inference of schemas of lists, by the rules of :mod:`torchrec_io.inspection.inference`."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from .. import _core
 from .._records.record_block import RecordBlock, RecordList
 from .._records.scanned_block import raise_at_gaps
 from .._schema.feature import Feature
-from .._schema.infer import Finding, Inspected, make_findings
-from .._schema.record_sample import MaxRecords, RecordSample, choose_records
 from .._schema.specs import FixedLenFeature
-from .._schema.survey import Surveyor
 from .._storage.location import Location
 from ..errors import SchemaError
+from ..inspection.inference import Finding, Inspected, make_findings
+from ..inspection.record_sample import MaxRecords, RecordSample, choose_records
+from ..inspection.surveyor import Surveyor
 
 
 class InferredLists(NamedTuple):

@@ -16,8 +16,8 @@ from .._storage.remote.options import StorageOptions
 from ..errors import SchemaError
 
 if TYPE_CHECKING:
-    from .._schema.record_sample import MaxRecords
     from .._storage.local import StrPath
+    from ..inspection.record_sample import MaxRecords
     from .infer import InferredLists
 
 

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
-import numpy as np
-
-from .._schema.infer import Finding
 from .._storage.binary_file import open_binary
 from .._storage.folders import has_file
 from .._storage.location import Location
 from ..convert.stored_columns import StoredColumn
 from ..errors import TorchRecIOError
+from ..inspection.inference import Finding
 from ..tfds.connectors import ClassLabel
 from ..tfds.features_json import FEATURES_FILE, read_features
 from ..tfds.info import INFO_FILE, read_info
@@ -101,17 +100,9 @@ def twin_of(label: str, findings: Mapping[str, Finding]) -> str | None:
     base = re.sub(r"(label|id|class)$", "", label)
     names = [f"{base}{end}" for end in ("text", "name", "label_name", "class_name")]
     names += [f"{label}_name", f"{label}_text", f"{label}/text", f"{label}/name"]
-    return next(
-        (
-            name
-            for name in names
-            if name != label
-            and name in findings
-            and findings[name].kind == "bytes"
-            and findings[name].counts == (1, 1)
-        ),
-        None,
-    )
+    texts = {name for name, found in findings.items() if found.kind == "bytes"}
+    single = {name for name in texts - {label} if findings[name].counts == (1, 1)}
+    return next((name for name in names if name in single), None)
 
 
 class TwinNames:
@@ -137,17 +128,12 @@ class TwinNames:
 
 def first_values(column: StoredColumn) -> list[Any]:
     """Return the first value of each record: a number or a text; None where there is none."""
-    splits = column.splits[0]
-    has_values = (np.diff(splits) > 0).tolist()
-    if column.offsets is None:
-        padded = np.append(column.values, 0)  # a record without values may start at the end
-        numbers = padded[splits[:-1]].tolist()
-        return [value if has else None for value, has in zip(numbers, has_values, strict=True)]
-    starts = splits[:-1].tolist()
-    ends = column.offsets.tolist()
-    return [
-        column.values[ends[at] : ends[at + 1]].tobytes().decode("utf-8", "backslashreplace")
-        if has
-        else None
-        for at, has in zip(starts, has_values, strict=True)
-    ]
+
+    def value_at(position: int) -> Any:
+        if column.offsets is None:
+            return column.values[position].item()
+        begin, end = column.offsets[position : position + 2].tolist()
+        return column.values[begin:end].tobytes().decode("utf-8", "backslashreplace")
+
+    bounds = itertools.pairwise(column.splits[0].tolist())
+    return [value_at(begin) if begin < end else None for begin, end in bounds]

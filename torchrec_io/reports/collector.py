@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import closing
-from typing import Any, NamedTuple
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from .._order.selection import Selection
 from .._records.record_block import RecordBlock
-from .._schema.record_kind import natural_key
 from .._schema.schema import Schema
 from .._storage.ordered_pool import OrderedPool
 from ..errors import DecodeError
+from ..inspection.record_kind import natural_key
 from ..ranking.schema import Schema as ListSchema
 from ..tools.record_files import RecordFiles
 from .class_names import (
@@ -28,11 +28,11 @@ from .class_names import (
 )
 from .content import FeatureReport, LabelOrder, Structure
 from .duplicates import DuplicateStatistics, hash_records
-from .feature_statistics import FeatureStatistics, unread_feature
+from .feature_statistics import FeatureStatistics
 from .file_damage import Faults
 from .label_order import LabelOrderStatistics
 from .number_statistics import NumberStatistics
-from .record_columns import BlockColumns, PartColumns, column_parser
+from .record_columns import BlockColumns, ColumnParser, PartColumns
 from .text import shown
 
 # Different values that are counted exactly, of all features together.
@@ -43,12 +43,8 @@ _MOST_VALUES_EACH = 20_000
 _STEP_NAMES = ("is_first", "is_last", "is_terminal", "discount", "reward")
 
 
-class _Studied(NamedTuple):
-    """A block of records whose columns were read in a thread."""
-
-    block: RecordBlock
-    parsed: BlockColumns | None
-    hashes: npt.NDArray[np.uint64] | None
+# A block of records, its columns, and the hashes of the records if these are compared.
+_Studied: TypeAlias = "tuple[RecordBlock, BlockColumns | None, npt.NDArray[np.uint64] | None]"
 
 
 class Collector:
@@ -87,13 +83,16 @@ class Collector:
         self._schema = schema
         self._findings = dict(schema.findings or {}) if schema is not None else {}
         self._facts = facts
-        self._parser = None if schema is None else column_parser(schema)
+        self._parser = None if schema is None else ColumnParser(schema)
         self._duplicates = DuplicateStatistics() if duplicates else None
-        self._features: dict[str, FeatureStatistics] = {}
         self._lists = NumberStatistics()
-        self._most_values = max(
+        most_values = max(
             _LEAST_VALUES, min(_MOST_VALUES_EACH, _MOST_VALUES // max(len(self._findings), 1))
         )
+        self._features = {
+            name: FeatureStatistics(name, self._part_of(name), self._findings[name], most_values)
+            for name in sorted(self._findings, key=natural_key)
+        }
         self.records: int = 0
         self.read: int = 0
         self.label: str | None = self._check_label(label)
@@ -131,14 +130,13 @@ class Collector:
     def _study(self, block: RecordBlock) -> _Studied:
         parsed = None if self._parser is None else self._parser.parse(block)
         hashes = None if self._duplicates is None else hash_records(block)
-        return _Studied(block, parsed, hashes)
+        return block, parsed, hashes
 
     def _add(self, studied: _Studied, faults: Faults) -> None:
-        if studied.hashes is not None:
-            assert self._duplicates is not None
-            self._duplicates.add(studied.block.numbers, studied.hashes)
-        self.read += len(studied.block)
-        parsed = studied.parsed
+        block, parsed, hashes = studied
+        if self._duplicates is not None and hashes is not None:
+            self._duplicates.add(block.numbers, hashes)
+        self.read += len(block)
         if parsed is None:
             return
         self.records += parsed.records
@@ -175,29 +173,21 @@ class Collector:
     def _add_part(self, part: PartColumns, texts: dict[int, Any]) -> None:
         labels: Sequence[Any] = [texts.get(number) for number in part.numbers.tolist()]
         for name, column in part.columns.items():
-            known = self._features.get(name)
-            if known is None:
-                finding = self._findings[name]
-                known = FeatureStatistics(name, part.part, finding, self._most_values)
-                self._features[name] = known
-            known.add(column, part.numbers, labels)
+            self._features[name].add(column, part.numbers, labels)
 
     # ---- results ----
 
     def features(self) -> tuple[FeatureReport, ...]:
         """Return the report of each feature, in natural order of the names."""
-        names = self.class_names()
-        reports = []
-        for name in sorted(self._findings, key=natural_key):
-            found = self._features.get(name)
-            if found is None:
-                reports.append(unread_feature(name, self._part_of(name), self._findings[name]))
-                continue
-            own = names if name == self.label else self._facts.names.get(name)
-            reports.append(
-                found.report(own, self._locate, self._label_text, is_label=name == self.label)
+        names: dict[str, Names | None] = {**self._facts.names}
+        if self.label is not None:
+            names[self.label] = self.class_names()
+        return tuple(
+            found.report(
+                names.get(name), self._locate, self._label_text, is_label=name == self.label
             )
-        return tuple(reports)
+            for name, found in self._features.items()
+        )
 
     def class_names(self) -> Names | None:
         """Return the names of the classes of the label: of TFDS, of a file or of the records."""
@@ -227,8 +217,7 @@ class Collector:
         """Return the dependence of the label on the position; None without a label."""
         if self._order is None or self.label is None:
             return None
-        mean = self._files.size / max(1, len(self._files))
-        return self._order.result(self.label, self._label_text, mean)
+        return self._order.result(self.label)
 
     def duplicates(self) -> Any:
         """Return the records with the same content; None if they were not compared."""
@@ -241,11 +230,7 @@ class Collector:
             names = tuple(sorted(self._schema.examples, key=natural_key))
             found.append(Structure("lists", "", self.records, self._lists.summary(), names))
         for group, counted in self._step_groups().items():
-            names = tuple(
-                name
-                for name in sorted(self._features, key=natural_key)
-                if name.startswith(f"{group}/")
-            )
+            names = tuple(name for name in self._features if name.startswith(f"{group}/"))
             sizes = counted.counts().summary()
             found.append(Structure("episodes", group, self.records, sizes, names))
         return tuple(found)

@@ -251,10 +251,6 @@ class LabelOrder:
         is_sorted: Whether one of these is far from 0.
         verdict: Conclusion, as a sentence.
         shuffle: Recommended ``shuffle``, as Python.
-        slow_shuffle: Recommended ``shuffle`` for slow storage, as Python.
-        shares: Share of each of the most frequent labels in parts of the data, from its start to
-            its end. Each row is one part.
-        labels: Labels that ``shares`` are of; the last is for all others.
     """
 
     label: str
@@ -265,9 +261,6 @@ class LabelOrder:
     is_sorted: bool
     verdict: str
     shuffle: str
-    slow_shuffle: str
-    shares: tuple[tuple[float, ...], ...] = ()
-    labels: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .._schema.infer import Finding
 from .._schema.python_form import entries_to_python
-from .._schema.sniff import IMAGES, TEXT
 from ..convert.stored_columns import StoredColumn
+from ..inspection.byte_formats import IMAGES, TEXT
+from ..inspection.inference import Finding
 from .class_names import Names
-from .content import FeatureReport, NumberSummary, TopValue, ValueSummary
+from .content import FeatureReport, NumberSummary, ValueSummary
 from .images import ImageStatistics, LabelText, Locate, find_images
 from .number_statistics import NumberStatistics
 from .random_sample import RandomSample
-from .text import decoded, sample_text
+from .text import sample_text
 from .value_counter import ValueCounter, count_integers
 
 _LISTED_VALUES = 10
@@ -47,8 +47,7 @@ class FeatureStatistics:
         self._steps = NumberStatistics() if finding.where == "list" else None
         self._role = _role(finding)
         has_bytes = finding.kind == "bytes"
-        self._numbers = None if has_bytes else NumberStatistics()
-        self._lengths = NumberStatistics() if has_bytes else None
+        self._numbers = NumberStatistics()  # of the values, or of the sizes of bytes
         self._images = ImageStatistics() if self._role == "image" else None
         self._texts: RandomSample[bytes] = RandomSample(_LISTED_TEXTS)
         self._values: ValueCounter[Any] | None = None
@@ -92,39 +91,32 @@ class FeatureStatistics:
         self._owners += len(numbers)
         self._counts.add(counts)
         rows = np.repeat(rows, counts)
-        if column.offsets is None:
-            self._add_numbers(column.values)
-        else:
-            self._add_bytes(column, rows, numbers, labels)
-
-    def _add_numbers(self, values: npt.NDArray[Any]) -> None:
-        assert self._numbers is not None
-        self._numbers.add(values)
+        if column.offsets is not None:
+            self._add_bytes(column.values, column.offsets, numbers[rows], rows, labels)
+            return
+        self._numbers.add(column.values)
         if self._values is not None:
-            self._values.add(count_integers(values))
+            self._values.add(count_integers(column.values))
 
     def _add_bytes(
         self,
-        column: StoredColumn,
-        rows: npt.NDArray[np.int64],
+        values: npt.NDArray[np.uint8],
+        offsets: npt.NDArray[np.int64],
         numbers: npt.NDArray[np.int64],
+        rows: npt.NDArray[np.int64],
         labels: Sequence[Any],
     ) -> None:
-        assert column.offsets is not None
-        assert self._lengths is not None
-        lengths = np.diff(column.offsets)
-        self._lengths.add(lengths)
+        lengths = np.diff(offsets)
+        self._numbers.add(lengths)
         if self._images is not None:
             own = [labels[row] for row in rows.tolist()]
-            self._images.add(
-                find_images(column.values, column.offsets, numbers[rows].tolist(), own)
-            )
+            self._images.add(find_images(values, offsets, numbers.tolist(), own))
             return
-        bounds = column.offsets.tolist()
+        bounds = offsets.tolist()
 
         def value_at(position: int) -> bytes:
             begin, end = bounds[position], bounds[position + 1]
-            return column.values[begin : min(end, begin + _SAMPLE_BYTES)].tobytes()
+            return values[begin : min(end, begin + _SAMPLE_BYTES)].tobytes()
 
         self._texts.offer(len(lengths), value_at)
         if self._values is not None and len(lengths):
@@ -144,13 +136,17 @@ class FeatureStatistics:
             label_text: Returns the text of a label of a record.
             is_label: Whether the feature is the label.
         """
-        values = self._value_summary(names)
+        if not self._owners:
+            return self._unread()
+        values = None
+        if self._values is not None:
+            values = self._values.summary(_LISTED_VALUES, names or {})
         role = "class" if is_label or names else self._role
         samples: tuple[str, ...] = ()
-        if role == "text" and (values is None or 2 * values.distinct > self._counts_total()):
+        if role == "text" and (values is None or 2 * values.distinct > self._numbers.count):
             samples = tuple(map(sample_text, self._texts.items))
-        numbers = self._numbers.summary() if self._numbers is not None else None
-        finding = self._finding
+        finding, found = self._finding, self._numbers.summary()
+        numbers, lengths = (None, found) if finding.kind == "bytes" else (found, None)
         return FeatureReport(
             self.name,
             self.part,
@@ -165,37 +161,24 @@ class FeatureStatistics:
             finding.formats,
             self._remarks(numbers, values),
             numbers,
-            self._lengths.summary() if self._lengths is not None else None,
+            lengths,
             values,
             samples,
             self._images.summary(locate, label_text) if self._images is not None else None,
         )
 
-    def _counts_total(self) -> int:
-        source = self._numbers or self._lengths
-        return 0 if source is None else source.count
-
-    def _value_summary(self, names: Names | None) -> ValueSummary | None:
-        if self._values is None:
-            return None
-        found = self._values.result(_LISTED_VALUES)
-        top = []
-        for value, count in found.top:
-            if isinstance(value, bytes):
-                top.append(TopValue(decoded(value), count))
-            else:
-                name = None if names is None else names.get(value)
-                top.append(TopValue(value, count, name))
-        listed = sum(each.count for each in top)
-        return ValueSummary(
-            found.distinct, found.is_exact, tuple(top), max(0, found.total - listed)
-        )
+    def _unread(self) -> FeatureReport:
+        found = self._finding
+        return FeatureReport(
+            self.name, self.part, found.kind, "unread", "", found.why, found.records, found.present,
+            formats=found.formats,
+        )  # fmt: skip
 
     def _remarks(
         self, numbers: NumberSummary | None, values: ValueSummary | None
     ) -> tuple[str, ...]:
         remarks = []
-        total = self._counts_total()
+        total = self._numbers.count
         is_constant = values is not None and values.distinct == 1
         if numbers is not None:
             if numbers.nan:
@@ -208,14 +191,6 @@ class FeatureStatistics:
         if values is not None and values.is_exact and values.distinct == total > 1:
             remarks.append("all different")
         return tuple(remarks)
-
-
-def unread_feature(name: str, part: str, finding: Finding) -> FeatureReport:
-    """Return the report of a feature whose values cannot be read."""
-    return FeatureReport(
-        name, part, finding.kind, "unread", "", finding.why, finding.records, finding.present,
-        formats=finding.formats,
-    )  # fmt: skip
 
 
 def spec_source(finding: Finding) -> str:

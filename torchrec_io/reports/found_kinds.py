@@ -8,16 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from .._records.record_block import RecordBlock
-from .._schema.record_kind import (
-    EXAMPLE,
-    EXAMPLE_LIST,
-    PLAIN_TEXT,
-    SEQUENCE,
-    Parts,
-    RecordKind,
-    ShownField,
-    group_by_kind,
-)
+from ..inspection.features import Parts, RecordKind, ShownField
+from ..inspection.record_kind import EXAMPLE, EXAMPLE_LIST, PLAIN_TEXT, SEQUENCE, group_by_kind
 from .content import OtherRecords
 from .text import decoded, sample_text, shown
 

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from PIL import Image
 
 from .._schema.image_spec import ImageFeature
-from .._schema.sniff import IMAGES, file_format, image_size
+from ..inspection.byte_formats import IMAGES, image_size, sniff
 from .content import ImageSummary, Thumbnail
 from .number_statistics import NumberStatistics
 from .random_sample import RandomSample
@@ -63,13 +63,13 @@ class ImageStatistics:
         self._sample: RandomSample[RecordImage] = RandomSample(_MOST_SHOWN)
         self._broken: list[RecordImage] = []
         # The most extreme image of each kind, with its measure.
-        self._extremes: dict[str, tuple[float, RecordImage]] = {}
+        self._extremes: dict[str, tuple[int, RecordImage]] = {}
 
     def add(self, images: Sequence[RecordImage]) -> None:
         """Add images."""
         sizes = []
         for image in images:
-            self._formats[file_format(image.data[:16]) or "unknown"] += 1
+            self._formats[_format_of(image)] += 1
             if image.size is None:
                 self._unreadable += 1
                 if len(self._broken) < _MOST_BROKEN:
@@ -78,23 +78,15 @@ class ImageStatistics:
             sizes.append(image.size)
             if image.size in self._sizes or len(self._sizes) < _MOST_SIZES:
                 self._sizes[image.size] += 1
-            self._note_extremes(image)
+            self._note_extremes(image, image.size[0] * image.size[1])
         if sizes:
             both = np.array(sizes, np.int64)
             self._widths.add(both[:, 0])
             self._heights.add(both[:, 1])
         self._sample.offer(len(images), images.__getitem__)
 
-    def _note_extremes(self, image: RecordImage) -> None:
-        assert image.size is not None
-        width, height = image.size
-        measures = {
-            "largest": width * height,
-            "smallest": -width * height,
-            "widest": width / max(height, 1),
-            "tallest": height / max(width, 1),
-        }
-        for kind, measure in measures.items():
+    def _note_extremes(self, image: RecordImage, area: int) -> None:
+        for kind, measure in (("largest", area), ("smallest", -area)):
             known = self._extremes.get(kind)
             if known is None or measure > known[0]:
                 self._extremes[kind] = measure, image
@@ -118,20 +110,18 @@ class ImageStatistics:
 
     def _shown(self) -> Iterator[tuple[RecordImage, str]]:
         """Yield images with their remarks, each once: a sample, odd ones, then broken ones."""
-        sample = self._sample.items
-        notes: dict[int, list[str]] = {}
-        if len(self._sizes) > 1:
-            for kind, (_, image) in self._extremes.items():
-                notes.setdefault(id(image), []).append(kind)
-        for image in sample:
-            yield image, ", ".join(notes.pop(id(image), ()))
-        for _, image in self._extremes.values():
-            if id(image) in notes:
-                yield image, ", ".join(notes.pop(id(image)))
-        known = {id(image) for image in sample}
-        for image in self._broken:
-            if id(image) not in known:
-                yield image, ""
+        extremes = self._extremes if len(self._sizes) > 1 else {}
+        odd = [image for _, image in extremes.values()]
+        for image in {
+            id(each): each for each in (*self._sample.items, *odd, *self._broken)
+        }.values():
+            notes = [kind for kind, (_, extreme) in extremes.items() if extreme is image]
+            yield image, ", ".join(notes)
+
+
+def _format_of(image: RecordImage) -> str:
+    found = sniff(image.data[:16])
+    return found if found in IMAGES else "unknown format"
 
 
 def find_images(
@@ -167,7 +157,7 @@ def make_thumbnail(
     image: RecordImage, note: str, place: tuple[str, int], label_text: LabelText
 ) -> Thumbnail:
     """Decode an image and encode a small copy of it."""
-    format_ = file_format(image.data[:16]) or "unknown format"
+    format_ = _format_of(image)
     uri, shape, reason = None, None, ""
     if image.size is None:
         reason = "the header cannot be read, or is that of a huge image"

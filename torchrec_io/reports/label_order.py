@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,15 +16,11 @@ Table = npt.NDArray[np.int64]
 _MOST_CLASSES = 512  # more share one row
 _MOST_FILES = 256  # groups of neighboring files
 _PARTS = 10  # of a file
-_STRETCHES = 60  # of all records, for the chart
 _INTERVALS = 16  # of a label with many values
-_LISTED = 7
 # From this strength on, an order matters for training.
 _STRONG = 0.2
 # A dependence that chance explains is none: standard deviations above the expected value.
 _SIGNIFICANT = 5
-_BLOCK_BYTES = 1 << 22
-_MOST_BLOCK = 1000
 
 
 class LabelOrderStatistics:
@@ -45,7 +41,6 @@ class LabelOrderStatistics:
         self._group_of = np.arange(len(ends)) * groups // len(ends)
         self._by_file = np.zeros((groups, _MOST_CLASSES), np.int64)
         self._by_part = np.zeros((_PARTS, _MOST_CLASSES), np.int64)
-        self._by_stretch = np.zeros((_STRETCHES, _MOST_CLASSES), np.int64)
         self._pairs = self._equal = 0
 
     def add(self, records: npt.NDArray[np.int64], labels: Sequence[Any]) -> None:
@@ -56,10 +51,8 @@ class LabelOrderStatistics:
         files = np.searchsorted(self._ends, records, "right")
         starts, ends = self._starts[files], self._ends[files]
         parts = (records - starts) * _PARTS // (ends - starts)
-        stretches = records * _STRETCHES // int(self._ends[-1])
         np.add.at(self._by_file, (self._group_of[files], classes), 1)
         np.add.at(self._by_part, (parts, classes), 1)
-        np.add.at(self._by_stretch, (stretches, classes), 1)
         are_neighbors = (np.diff(records) == 1) & (np.diff(files) == 0)
         self._pairs += int(are_neighbors.sum())
         self._equal += int((are_neighbors & (np.diff(classes) == 0)).sum())
@@ -74,23 +67,13 @@ class LabelOrderStatistics:
                 known[label] = min(len(known), _MOST_CLASSES - 1)
         return np.array([known[label] for label in labels], np.int64)
 
-    def result(
-        self, label: str, label_text: Callable[[Any], str], record_bytes: float
-    ) -> LabelOrder:
-        """Return the strength of each dependence, and its consequence for a shuffle.
-
-        Args:
-            label: Name of the label.
-            label_text: Returns the text of a label.
-            record_bytes: Mean size of a record.
-        """
+    def result(self, label: str) -> LabelOrder:
+        """Return the strength of each dependence on the label, and the shuffle that it needs."""
         between = _cramers_v(self._by_file)
         within = _cramers_v(self._by_part)
         neighbors = self._neighbors()
-        totals = self._by_part.sum(axis=0)
-        classes = int((totals > 0).sum())
+        classes = int(self._by_part.any(axis=0).sum())
         is_sorted = any((each or 0) > _STRONG for each in (between, within, neighbors))
-        listed, shares = self._shares(totals)
         return LabelOrder(
             label,
             classes,
@@ -100,9 +83,6 @@ class LabelOrderStatistics:
             is_sorted,
             _verdict(between, within, neighbors, classes),
             "True" if is_sorted else "10_000",
-            _slow_shuffle(int(self._ends[-1]), record_bytes, classes) if is_sorted else "10_000",
-            shares,
-            (*(self._class_text(each, label_text) for each in listed), "others"),
         )
 
     def _neighbors(self) -> float | None:
@@ -116,29 +96,6 @@ class LabelOrderStatistics:
         if share - chance < _SIGNIFICANT * deviation:
             return 0.0
         return (share - chance) / (1 - chance)
-
-    def _shares(self, totals: Table) -> tuple[list[int], tuple[tuple[float, ...], ...]]:
-        """Return the most frequent classes and their share in each part of the data."""
-        largest = np.argsort(-totals, kind="stable")[:_LISTED].tolist()
-        listed = [each for each in largest if totals[each]]
-        labels = {number: label for label, number in reversed(self._classes.items())}
-        listed.sort(key=lambda each: labels.get(each, each))
-        shares = []
-        for row in self._by_stretch:
-            if not row.sum():
-                continue  # fewer records than stretches
-            own = (row[listed] / row.sum()).tolist()
-            shares.append((*own, max(0.0, 1 - sum(own))))
-        return listed, tuple(shares)
-
-    def _class_text(self, number: int, label_text: Callable[[Any], str]) -> str:
-        if self._edges is not None:
-            ends = ["", *(f"{edge:.4g}" for edge in self._edges), ""]
-            low, high = ends[number], ends[number + 1]
-            return (
-                f"{low} to {high}" if low and high else f"below {high}" if high else f"from {low}"
-            )
-        return label_text(next(label for label, each in self._classes.items() if each == number))
 
 
 def _intervals(preview: Sequence[Any]) -> npt.NDArray[np.float64] | None:
@@ -192,13 +149,3 @@ def _verdict(
     *first, last = causes
     text = f"{', '.join(first)} and {last}" if first else last
     return f"The data is not mixed: {text}. Read in this order, batches have similar labels."
-
-
-def _slow_shuffle(records: int, record_bytes: float, classes: int) -> str:
-    """Return a Shuffle of whole blocks, which reads large pieces; "True" for little data.
-
-    A batch has about as many labels as a window has blocks.
-    """
-    block = int(min(_MOST_BLOCK, max(1, _BLOCK_BYTES // max(record_bytes, 1))))
-    window = block * min(256, max(16, 2 * classes))
-    return "True" if window >= records else f"tio.Shuffle(block={block:_}, window={window:_})"

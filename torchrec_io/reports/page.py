@@ -5,44 +5,25 @@ from __future__ import annotations
 import base64
 import functools
 import hashlib
-from collections import Counter
+import inspect
 from importlib.resources import files as package_files
 from typing import TYPE_CHECKING, Any
 
 from ..checks import counted
-from . import charts, text
+from . import text, words
 from .code import MOST_SPECS
 from .extra import import_jinja
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from .content import FeatureReport, ImageSummary, NumberSummary
     from .results import Report
 
 # Limits of what a page lists, so that it opens quickly.
-MOST_FILES = 200
-MOST_DAMAGED = 50
-MOST_CARDS = 150
-MOST_ROWS = 1000
-
-_TIMES = "\u00d7"
-_FEW_NUMBERS = 12
-_UNEVEN = 1.5  # largest to mean number of records, from which files are called uneven
+LIMITS = {"files": 200, "damaged": 50, "cards": 150, "rows": 1000, "specs": MOST_SPECS}
 
 
 def render(report: Report) -> str:
     """Return the page as HTML."""
-    page: str = _template().render(
-        reports=(report, *report.other_sets),
-        limits={
-            "files": MOST_FILES,
-            "damaged": MOST_DAMAGED,
-            "cards": MOST_CARDS,
-            "rows": MOST_ROWS,
-            "specs": MOST_SPECS,
-        },
-    )
+    page: str = _template().render(reports=(report, *report.other_sets), limits=LIMITS)
     return page
 
 
@@ -60,144 +41,12 @@ def _template() -> Any:
         undefined=jinja.StrictUndefined,
     )
     environment.filters |= {"number": text.number, "size": text.size, "shown": text.shown}
+    environment.globals |= dict(inspect.getmembers(words, inspect.isfunction))
     environment.globals |= {
-        "balance": _balance,
-        "charts": charts,
-        "compressions": _compressions,
         "counted": counted,
         "percent": text.percent,
-        "has_rest": _has_rest,
-        "quantile_rows": _quantile_rows,
-        "range_of": _range_of,
-        "range_text": _range_text,
-        "shape_text": _shape_text,
-        "shows_top": _shows_top,
-        "sizes_text": _sizes_text,
-        "sketch_of": _sketch_of,
-        "strength": _strength,
         "style": style,
         # The policy of the page allows this style alone.
         "style_hash": base64.b64encode(hashlib.sha256(style.encode()).digest()).decode(),
     }
     return environment.get_template("report.html")
-
-
-def _compressions(report: Report) -> str:
-    found = Counter(file.compression or "not compressed" for file in report.files)
-    if len(found) == 1:
-        return next(iter(found))
-    return ", ".join(f"{count:,} {name}" for name, count in found.most_common())
-
-
-def _quantile_rows(summary: NumberSummary, *, is_size: bool = False) -> list[tuple[str, str]]:
-    """Return titles and texts of the statistics of numbers."""
-    show: Any = text.size if is_size else text.number
-    rows = [("minimum", show(summary.minimum))] if summary.minimum is not None else []
-    titles = {0.01: "1 %", 0.05: "5 %", 0.25: "25 %", 0.5: "median", 0.75: "75 %", 0.95: "95 %"}
-    titles[0.99] = "99 %"
-    rows += [(titles[rank], show(value)) for rank, value in summary.quantiles.items()]
-    if summary.maximum is not None:
-        rows.append(("maximum", show(summary.maximum)))
-        rows.append(("mean", show(summary.mean)))
-        rows.append(("std. deviation", show(summary.std)))
-    return rows
-
-
-def _balance(report: Report) -> str:
-    """Say whether files have about the same number of records."""
-    counts = [file.records for file in report.files]
-    least, most = min(counts), max(counts)
-    if least == most:
-        return f"Each file has {counted(most, 'record')}."
-    found = f"A file has {least:,} to {counted(most, 'record')}."
-    if most <= _UNEVEN * sum(counts) / len(counts):
-        return f"{found} The files are balanced."
-    return (
-        f"{found} The files are uneven: a reader of whole files would wait for the largest one. "
-        "torchrec-io reshard writes files of equal size."
-    )
-
-
-def _has_rest(report: Report) -> bool:
-    order = report.label_order
-    return order is not None and any(row[-1] > 0.001 for row in order.shares)
-
-
-def _strength(value: float | None) -> str:
-    return "not known" if value is None else f"{value:.2f}"
-
-
-def _shape_text(feature: FeatureReport) -> str:
-    """Return the number of values of a record, example or step, in words."""
-    counts = feature.counts
-    if counts is None or counts.maximum is None or counts.minimum is None:
-        return ""
-    low, high = counts.minimum, counts.maximum
-    found = counted(int(high), "value")
-    if low != high:
-        found = f"{text.number(low)} to {found}"
-    if feature.steps is not None and feature.steps.maximum is not None:
-        found += f" {_TIMES} {text.number(feature.steps.maximum)} steps"
-        if feature.steps.minimum != feature.steps.maximum:
-            found = found.replace(_TIMES, f"{_TIMES} up to")
-    return found
-
-
-def _range_text(feature: FeatureReport) -> str:
-    numbers = feature.numbers
-    if feature.images is not None and feature.images.sizes:
-        width, height, _ = feature.images.sizes[0]
-        return f"{width}{_TIMES}{height}" + (
-            "" if feature.images.distinct_sizes == 1 else " and others"
-        )
-    if numbers is not None and numbers.minimum is not None:
-        return _between(text.number(numbers.minimum), text.number(numbers.maximum))
-    if feature.lengths is not None and feature.lengths.minimum is not None:
-        return _between(text.size(feature.lengths.minimum), text.size(feature.lengths.maximum or 0))
-    return ""
-
-
-def _sizes_text(images: ImageSummary) -> str:
-    """Return the most frequent sizes of images in words."""
-    sizes = [
-        f"{width}{_TIMES}{height} ({text.percent(count, images.count)})"
-        for width, height, count in images.sizes[:4]
-        if count > 1
-    ]
-    if images.distinct_sizes == 1:
-        width, height, _ = images.sizes[0]
-        return f"All have {width}{_TIMES}{height} pixels"
-    found = counted(images.distinct_sizes, "size")
-    return f"{found}, the most frequent {', '.join(sizes)}" if sizes else found
-
-
-def _range_of(summary: NumberSummary, is_size: bool = False) -> str:
-    """Return the smallest and the largest number."""
-    show: Any = text.size if is_size else text.number
-    return _between(show(summary.minimum), show(summary.maximum))
-
-
-def _between(low: str, high: str) -> str:
-    return low if low == high else f"{low} to {high}"
-
-
-def _shows_top(feature: FeatureReport) -> bool:
-    """Return whether the most frequent values of a feature say something."""
-    values = feature.values
-    if values is None or not values.top:
-        return False
-    if feature.role == "number":
-        total = values.others + sum(top.count for top in values.top)
-        return values.distinct <= _FEW_NUMBERS and total > values.distinct
-    return values.top[0].count > 1 or not feature.samples
-
-
-def _sketch_of(feature: FeatureReport) -> Sequence[float]:
-    """Return the lengths of the small bars of a feature; none if they would say nothing."""
-    values = feature.values
-    if feature.role in ("class", "text") and values is not None and values.distinct > 1:
-        return [top.count for top in values.top] if values.top[0].count > 1 else ()
-    summary = feature.numbers or feature.lengths
-    if summary is None or summary.histogram is None or summary.minimum == summary.maximum:
-        return ()
-    return summary.histogram.counts

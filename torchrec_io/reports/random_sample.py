@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import heapq
+import bisect
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
@@ -22,22 +22,17 @@ class RandomSample(Generic[T]):
         self._size = size
         self._random = np.random.default_rng(0)
         self._offered = 0
-        # A heap of items by minus their random number: the item with the largest one is dropped.
+        # Items by their random numbers: the one with the largest number is dropped.
         self._kept: list[tuple[float, int, T]] = []
 
     def offer(self, count: int, item_at: Callable[[int], T]) -> None:
-        """Offer items to the sample. Only items that the sample keeps are made."""
+        """Offer items to the sample. Few items are made that the sample does not keep."""
         numbers = self._random.random(count)
-        limit = -self._kept[0][0] if len(self._kept) == self._size else 1.0
+        limit = self._kept[-1][0] if len(self._kept) == self._size else 1.0
         for position in np.flatnonzero(numbers < limit).tolist():
-            number = -float(numbers[position])
-            if len(self._kept) == self._size and number < self._kept[0][0]:
-                continue
-            entry = (number, self._offered + position, item_at(position))
-            if len(self._kept) < self._size:
-                heapq.heappush(self._kept, entry)
-            else:
-                heapq.heapreplace(self._kept, entry)
+            entry = float(numbers[position]), self._offered + position, item_at(position)
+            bisect.insort(self._kept, entry)
+            del self._kept[self._size :]
         self._offered += count
 
     @property

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from .._parsing.failures import RecordFailure
 from .._records.record_block import RecordBlock
-from .._schema.infer import DTYPES, Finding
+from .._schema.checks import is_text
 from .._schema.schema import Schema
 from .._schema.specs import VarLenFeature
 from ..convert.stored_columns import StoredColumn, StoredParser
+from ..inspection.inference import DTYPES
 from ..ranking.list_block import split_lists
 from ..ranking.schema import Schema as ListSchema
 
@@ -48,80 +48,62 @@ class BlockColumns(NamedTuple):
     list_sizes: npt.NDArray[np.int64] | None
 
 
-class ColumnParser(Protocol):
-    """A parser of records to columns."""
+class ColumnParser:
+    """A parser of records to columns: of all features with values of one kind.
+
+    Args:
+        schema: Inferred schema of the records.
+    """
+
+    def __init__(self, schema: Schema | ListSchema) -> None:
+        findings = schema.findings or {}
+        specs = {
+            name: VarLenFeature(DTYPES[found.kind])  # accepts any number of values
+            for name, found in findings.items()
+            if found.kind in DTYPES and is_text(name)
+        }
+        self._has_lists = isinstance(schema, ListSchema)
+        self._parts = {"features": specs}
+        if isinstance(schema, ListSchema):
+            self._parts = {
+                part: {name: spec for name, spec in specs.items() if name in features}
+                for part, features in (("context", schema.context), ("examples", schema.examples))
+            }
+        elif schema.is_sequence:
+            self._parts = {
+                part: {name: spec for name, spec in specs.items() if findings[name].where == where}
+                for part, where in (("context", "context"), ("sequence", "list"))
+            }
+        if self._has_lists:
+            schemas = {part: Schema(each) for part, each in self._parts.items() if each}
+        else:
+            schemas = {"": Schema(**self._parts)}
+        self._parsers = {part: StoredParser(each) for part, each in schemas.items()}
 
     def parse(self, block: RecordBlock) -> BlockColumns:
         """Parse a block of records."""
+        return self._parse_lists(block) if self._has_lists else self._parse_examples(block)
 
-
-def column_parser(schema: Schema | ListSchema) -> ColumnParser:
-    """Return a parser that reads all features of an inferred schema with values of one kind."""
-    findings = schema.findings or {}
-    if isinstance(schema, ListSchema):
-        return _ListParser(
-            _variable(findings, schema.context), _variable(findings, schema.examples)
-        )
-    return _ExampleColumnParser(findings, is_sequence=schema.is_sequence)
-
-
-def _variable(
-    findings: Mapping[str, Finding], names: Mapping[str, object] | None = None
-) -> dict[str, VarLenFeature]:
-    """Return specs that accept any number of values."""
-    return {
-        name: VarLenFeature(DTYPES[found.kind])
-        for name, found in findings.items()
-        if found.kind in DTYPES and _is_text(name) and (names is None or name in names)
-    }
-
-
-def _is_text(name: str) -> bool:
-    return name.isascii() or name.encode("utf-8", "replace").decode() == name
-
-
-class _ExampleColumnParser:
-    def __init__(self, findings: Mapping[str, Finding], *, is_sequence: bool) -> None:
-        specs = _variable(findings)
-        lists = {name: spec for name, spec in specs.items() if findings[name].where == "list"}
-        context = {name: spec for name, spec in specs.items() if name not in lists}
-        self._names = (
-            {"context": context, "sequence": lists} if is_sequence else {"features": specs}
-        )
-        schema = Schema(context=context, sequence=lists) if is_sequence else Schema(specs)
-        self._parser = StoredParser(schema)
-
-    def parse(self, block: RecordBlock) -> BlockColumns:
-        (rest, columns), failures = self._parser.parse(block)
+    def _parse_examples(self, block: RecordBlock) -> BlockColumns:
+        (rest, columns), failures = self._parsers[""].parse(block)
         parts = [
             PartColumns(part, rest.numbers, {name: columns[name] for name in names})
-            for part, names in self._names.items()
+            for part, names in self._parts.items()
         ]
         return BlockColumns(len(rest), parts, failures, None)
 
-
-class _ListParser:
-    def __init__(
-        self, context: Mapping[str, VarLenFeature], examples: Mapping[str, VarLenFeature]
-    ) -> None:
-        self._context = StoredParser(Schema(context)) if context else None
-        self._examples = StoredParser(Schema(examples))
-
-    def parse(self, block: RecordBlock) -> BlockColumns:
+    def _parse_lists(self, block: RecordBlock) -> BlockColumns:
         lists, bad = split_lists(block)
         failures = [(int(block.numbers[each.position]), each) for each in bad]
         if bad:
             lists, _ = split_lists(block.without([each.position for each in bad]))
         parts = []
-        if self._context is not None:
-            (rest, columns), found = self._context.parse(lists.contexts)
-            parts.append(PartColumns("context", rest.numbers, columns))
+        for part, parser in self._parsers.items():
+            inner = lists.contexts if part == "context" else lists.examples
+            (rest, columns), found = parser.parse(inner)
+            parts.append(PartColumns(part, rest.numbers, columns))
             failures += found
-        (rest, columns), found = self._examples.parse(lists.examples)
-        parts.append(PartColumns("examples", rest.numbers, columns))
         # A record counts as one failure, even if several of its examples have one.
-        failures += found
         unique = dict(reversed(failures))
-        return BlockColumns(
-            len(lists.contexts), parts, list(unique.items()), np.diff(lists.offsets)
-        )
+        sizes = np.diff(lists.offsets)
+        return BlockColumns(len(lists.contexts), parts, list(unique.items()), sizes)

@@ -11,8 +11,6 @@ from typing import NamedTuple
 
 from .._order.selection import Selection
 from .._schema.feature_mapping import FeatureMapping
-from .._schema.record_kind import EXAMPLE_LIST, RecordKind
-from .._schema.record_sample import MaxRecords
 from .._schema.schema import Schema
 from .._storage.folders import has_file
 from .._storage.local import StrPath
@@ -21,6 +19,9 @@ from .._storage.paths import expand_sets
 from .._storage.remote.options import StorageOptions
 from ..checks import check_integer, counted
 from ..errors import TorchRecIOError
+from ..inspection.features import RecordKind
+from ..inspection.record_kind import EXAMPLE_LIST
+from ..inspection.record_sample import MaxRecords
 from ..presets.recognition import Preset, recognize_schema
 from ..ranking.schema import Schema as ListSchema
 from ..tfds.features_json import FEATURES_FILE
@@ -168,7 +169,9 @@ def _report(each: _Set, label: str | None, jobs: int, *, compares: bool) -> Repo
     collector.run(selection, jobs, faults)
     order = collector.label_order()
     shuffle = order.shuffle if order is not None else "True"
-    code = _write_code(files, inferred, shuffle, collector.label, is_damaged=faults.has_any)
+    schema_python, schema_json, loop = _write_code(
+        files, inferred, shuffle, collector.label, is_damaged=faults.has_any
+    )
     return Report(
         title=title,
         kind=kinds.name,
@@ -185,10 +188,10 @@ def _report(each: _Set, label: str | None, jobs: int, *, compares: bool) -> Repo
         label_order=order,
         duplicates=collector.duplicates(),
         notes=tuple(_notes(files, inferred, faults)),
-        schema_python=code.schema_python,
-        schema_json=code.schema_json,
+        schema_python=schema_python,
+        schema_json=schema_json,
+        loop=loop,
         schema_class="Schema" if inferred.schema is None else inferred.schema.public_name,
-        loop=code.loop,
         seconds=time.perf_counter() - began,
         version=version("torchrec-io"),
     )
@@ -247,33 +250,23 @@ def _infer(files: RecordFiles, kind: RecordKind | None, max_records: MaxRecords)
     return _Inferred(schema, recognize_schema(schema))
 
 
-class _Code(NamedTuple):
-    """Text to copy."""
-
-    schema_python: str
-    schema_json: str
-    loop: str
-
-
 def _write_code(
     files: RecordFiles, inferred: _Inferred, shuffle: str, label: str | None, *, is_damaged: bool
-) -> _Code:
+) -> tuple[str, str, str]:
+    """Return the schema as Python and as JSON, and a training loop; "" for what there is not."""
     if not len(files):
-        return _Code("", "", "")
-    if inferred.schema is None:
-        loop = training_loop(files.paths, None, shuffle=shuffle, label=None, is_damaged=is_damaged)
-        return _Code("", "", loop)
+        return "", "", ""
     schema = inferred.schema if inferred.preset is None else inferred.preset.schema
-    source = (inferred.preset or inferred.schema).to_python()
-    is_long = inferred.preset is None and len(schema) > MOST_SPECS
-    loop = training_loop(
-        files.paths,
-        _source_of_inferred(files.paths, schema) if is_long else source,
-        shuffle=shuffle,
-        label=label if label in schema else None,
-        is_damaged=is_damaged,
-    )
-    return _Code(source, schema.to_json(indent=2), loop)
+    if schema is None:
+        known, code = None, ("", "")
+    else:
+        known = label if label in schema else None
+        code = (inferred.preset or schema).to_python(), schema.to_json(indent=2)
+    source: str | None = code[0] or None
+    if schema is not None and inferred.preset is None and len(schema) > MOST_SPECS:
+        source = _source_of_inferred(files.paths, schema)
+    loop = training_loop(files.paths, source, shuffle=shuffle, label=known, is_damaged=is_damaged)
+    return *code, loop
 
 
 def _source_of_inferred(paths: Sequence[str], schema: FeatureMapping) -> str:

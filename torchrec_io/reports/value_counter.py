@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, Generic, NamedTuple, TypeVar
+from collections.abc import Iterable, Mapping
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
+from .content import TopValue, ValueSummary
 from .extra import import_datasketches
+from .text import decoded
 
 V = TypeVar("V", int, bytes)
 
@@ -18,22 +20,6 @@ _LOG_ITEMS = 12
 _LOG_REGISTERS = 12
 # Integers within such a range are counted in an array.
 _MOST_BINS = 1 << 12
-
-
-class CountedValues(NamedTuple, Generic[V]):
-    """The numbers of different values.
-
-    Attributes:
-        distinct: Number of different values.
-        is_exact: Whether the numbers are exact.
-        total: Number of values.
-        top: The most frequent values and their numbers, the most frequent first.
-    """
-
-    distinct: int
-    is_exact: bool
-    total: int
-    top: list[tuple[V, int]]
 
 
 class ValueCounter(Generic[V]):
@@ -76,16 +62,28 @@ class ValueCounter(Generic[V]):
             self._distinct.update(value if isinstance(value, int) else value.decode("latin-1"))
             self._total += count
 
-    def result(self, most_listed: int) -> CountedValues[V]:
-        """Return the numbers, and the most frequent values."""
+    def summary(self, most_listed: int, names: Mapping[int, str]) -> ValueSummary:
+        """Return the number of different values, and the most frequent ones.
+
+        Args:
+            most_listed: Largest number of values to list.
+            names: Names of the classes that the values are numbers of.
+        """
         if self._counts is not None:
-            top = sorted(self._counts.items(), key=lambda item: (-item[1], item[0]))
-            return CountedValues(len(top), True, self._total, top[:most_listed])
-        kind = import_datasketches().frequent_items_error_type.NO_FALSE_NEGATIVES
-        found = [(row[0], row[1]) for row in self._frequent.get_frequent_items(kind)]
-        found.sort(key=lambda item: (-item[1], item[0]))
-        distinct = min(self._total, max(self._most, round(self._distinct.get_estimate())))
-        return CountedValues(distinct, False, self._total, found[:most_listed])
+            found, distinct = list(self._counts.items()), len(self._counts)
+        else:
+            kind = import_datasketches().frequent_items_error_type.NO_FALSE_NEGATIVES
+            found = [(row[0], row[1]) for row in self._frequent.get_frequent_items(kind)]
+            distinct = min(self._total, max(self._most, round(self._distinct.get_estimate())))
+        listed = sorted(found, key=lambda item: (-item[1], item[0]))[:most_listed]
+        top = tuple(
+            TopValue(decoded(value), count)
+            if isinstance(value, bytes)
+            else TopValue(value, count, names.get(value))
+            for value, count in listed
+        )
+        others = max(0, self._total - sum(count for _, count in listed))
+        return ValueSummary(distinct, self._counts is not None, top, others)
 
 
 def count_integers(values: npt.NDArray[np.int64]) -> Iterable[tuple[int, int]]:

@@ -13,7 +13,7 @@ from .._records.index import RecordIndex
 from .._records.index_cache import open_indexes
 from .._records.sequential import iter_records
 from .._schema.schema import Schema
-from .._schema.survey import feature_names
+from .._schema.stored_names import feature_names
 from .._storage.compression import SUFFIXES, without_suffix
 from .._storage.folders import file_names, folder_of
 from .._storage.local import StrPath

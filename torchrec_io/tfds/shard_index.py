@@ -10,7 +10,7 @@ from .._records.index import RecordIndex
 from .._records.index_cache import IndexSearch
 from .._records.index_file import IndexFacts
 from .._records.record_reader import RecordReader
-from .._schema.survey import feature_names
+from .._schema.stored_names import feature_names
 from .._storage.location import Location
 from .._storage.stamp import Stamp
 from ..checks import counted
@@ -62,8 +62,16 @@ def _find_shard(
     location: Location, facts: IndexFacts, stamp: Stamp, keys: StoredKeys, verify_crc: bool
 ) -> RecordIndex:
     search = IndexSearch(location, None, verify_crc=verify_crc)
-    found = search.find_listed(stamp)
-    return _checked(found, facts, keys)
+    return _checked(_find(search, stamp), facts, keys)
+
+
+def _find(search: IndexSearch, stamp: Stamp) -> RecordIndex:
+    """Find or build an index, maybe in another process than the one that listed the shard."""
+    search.file.see(search.file.seen_stamp or stamp)
+    found = search.find_or_build()
+    if found.damage is not None:
+        raise found.damage
+    return found
 
 
 def _checked(found: RecordIndex, facts: IndexFacts, keys: StoredKeys) -> RecordIndex:
@@ -126,6 +134,6 @@ def check_shard(location: Location, records: int | None, keys: StoredKeys) -> in
         FileNotFoundError: If the shard is missing.
     """
     stamp = location.stamp()
-    found = IndexSearch(location).find_listed(stamp)
+    found = _find(IndexSearch(location), stamp)
     expected = len(found) if records is None else records
     return len(_checked(found, IndexFacts(expected, stamp.size), keys))

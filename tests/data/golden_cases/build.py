@@ -8,6 +8,9 @@ from dataclasses import dataclass
 import tensorflow as tf
 from tf_json import Json
 
+from tests.support import wire
+from tests.support.wire import delimited as field
+
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 
 
@@ -117,57 +120,11 @@ def sequence_example(
 # ---- Examples made by hand ----
 
 
-def varint(value: int) -> bytes:
-    """A protobuf varint; negative values are two's complement of 64 bits."""
-    value &= 2**64 - 1
-    out = bytearray()
-    while value >= 0x80:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
-
-
-def tag(number: int, wire_type: int) -> bytes:
-    """The tag of a protobuf field."""
-    return varint(number << 3 | wire_type)
-
-
-def field(number: int, payload: bytes) -> bytes:
-    """A length-delimited protobuf field."""
-    return tag(number, 2) + varint(len(payload)) + payload
-
-
-def packed_ints(*values: int) -> bytes:
-    """A Feature of packed int64 values."""
-    return field(3, field(1, b"".join(varint(value) for value in values)))
-
-
 def unpacked_ints(*values: int) -> bytes:
     """A Feature of int64 values, each with its own tag."""
-    return field(3, b"".join(tag(1, 0) + varint(value) for value in values))
-
-
-def packed_floats(*values: float) -> bytes:
-    """A Feature of packed floats."""
-    return field(2, field(1, struct.pack(f"<{len(values)}f", *values)))
+    return field(3, wire.unpacked_ints(values))
 
 
 def unpacked_floats(*values: float) -> bytes:
     """A Feature of floats, each with its own tag."""
-    return field(2, b"".join(tag(1, 5) + struct.pack("<f", value) for value in values))
-
-
-def byte_strings(*values: bytes) -> bytes:
-    """A Feature of bytes values."""
-    return field(1, b"".join(field(1, value) for value in values))
-
-
-def entry(key: bytes, feature: bytes) -> bytes:
-    """One entry of a Features message."""
-    return field(1, field(1, key) + field(2, feature))
-
-
-def hand_example(*entries: bytes) -> bytes:
-    """An Example from encoded entries."""
-    return field(1, b"".join(entries))
+    return field(2, wire.unpacked_floats(values))

@@ -5,18 +5,15 @@ from __future__ import annotations
 import tensorflow as tf
 from tf_json import Json
 
+from tests.support import wire
+
 from .build import (
     Case,
-    entry,
     example,
-    field,
     fixed,
     floats,
-    hand_example,
     ints,
     strings,
-    tag,
-    varint,
     varlen,
 )
 
@@ -24,7 +21,7 @@ from .build import (
 def refused_records() -> dict[str, bytes]:
     """Examples, of which TensorFlow refuses all but the first with a fitting spec."""
     good = {"i": ints(1, 2), "f": floats(1.5), "s": strings(b"x")}
-    floats_cut_short = field(2, tag(1, 2) + varint(8) + bytes(4))
+    floats_cut_short = wire.delimited(2, wire.tag(1, 2) + wire.varint(8) + bytes(4))
     return {
         "good": example(good),
         "nothing": example({}),
@@ -35,10 +32,14 @@ def refused_records() -> dict[str, bytes]:
         "i_is_float": example({**good, "i": floats(1, 2)}),
         "i_is_empty_string": example({**good, "i": strings()}),
         "cut_key": example(good)[:5],
-        "cut_varint": hand_example(entry(b"i", field(3, field(1, b"\x01\x82")))),
-        "cut_floats": hand_example(entry(b"f", floats_cut_short)),
-        "varint_of_11_bytes": hand_example(entry(b"i", field(3, field(1, b"\x80" * 10 + b"\x01")))),
-        "kind_without_such_number": hand_example(entry(b"i", field(4, b"\x08\x01"))),
+        "cut_varint": wire.example(
+            wire.entry(b"i", wire.delimited(3, wire.delimited(1, b"\x01\x82")))
+        ),
+        "cut_floats": wire.example(wire.entry(b"f", floats_cut_short)),
+        "varint_of_11_bytes": wire.example(
+            wire.entry(b"i", wire.delimited(3, wire.delimited(1, b"\x80" * 10 + b"\x01")))
+        ),
+        "kind_without_such_number": wire.example(wire.entry(b"i", wire.delimited(4, b"\x08\x01"))),
         "not_protobuf": b"\x0a\x0cHello world!",
     }
 

@@ -2,81 +2,82 @@
 
 from __future__ import annotations
 
+from tests.support.wire import (
+    bytes_feature,
+    delimited,
+    entry,
+    example,
+    float_feature,
+    int_feature,
+    tag,
+    varint,
+)
+
 from .build import (
     INT64_MIN,
     Case,
-    byte_strings,
-    entry,
-    field,
     fixed,
-    hand_example,
-    packed_floats,
-    packed_ints,
-    tag,
     unpacked_floats,
     unpacked_ints,
-    varint,
     varlen,
 )
 
 
 def wire_records() -> dict[str, bytes]:
     """Encodings that protobuf's own writer does not use, but reads, and TensorFlow too."""
-    int_entry = entry(b"i", packed_ints(1, -2))
-    float_entry = entry(b"f", packed_floats(1.5, -0.0))
-    string_entry = entry(b"s", byte_strings(b"ab", b""))
+    int_entry = entry(b"i", int_feature(1, -2))
+    float_entry = entry(b"f", float_feature(1.5, -0.0))
+    string_entry = entry(b"s", bytes_feature(b"ab", b""))
     all_entries = int_entry + float_entry + string_entry
     return {
-        "packed": hand_example(int_entry, float_entry, string_entry),
-        "other_order": hand_example(string_entry, int_entry, float_entry),
-        "unpacked": hand_example(
+        "packed": example(int_entry, float_entry, string_entry),
+        "other_order": example(string_entry, int_entry, float_entry),
+        "unpacked": example(
             entry(b"i", unpacked_ints(INT64_MIN, 300)),
             entry(b"f", unpacked_floats(-0.0, float("inf"))),
             string_entry,
         ),
-        "value_before_key": hand_example(
-            field(1, field(2, packed_ints(5, 6)) + field(1, b"i")),
-            field(1, field(2, unpacked_floats(5, 6)) + field(1, b"f")),
-            field(1, field(2, byte_strings(b"5", b"6")) + field(1, b"s")),
+        "value_before_key": example(
+            delimited(1, delimited(2, int_feature(5, 6)) + delimited(1, b"i")),
+            delimited(1, delimited(2, unpacked_floats(5, 6)) + delimited(1, b"f")),
+            delimited(1, delimited(2, bytes_feature(b"5", b"6")) + delimited(1, b"s")),
         ),
-        "duplicate_keys": hand_example(
-            int_entry, string_entry, float_entry, entry(b"i", packed_ints(7, 8)), string_entry
+        "duplicate_keys": example(
+            int_entry, string_entry, float_entry, entry(b"i", int_feature(7, 8)), string_entry
         ),
-        "duplicate_keys_of_other_kind": hand_example(
-            entry(b"i", byte_strings(b"x")),
-            entry(b"f", packed_ints(1)),
-            entry(b"s", packed_floats(1)),
+        "duplicate_keys_of_other_kind": example(
+            entry(b"i", bytes_feature(b"x")),
+            entry(b"f", int_feature(1)),
+            entry(b"s", float_feature(1)),
             all_entries,
         ),
         "duplicate_keys_across_parts": (
-            hand_example(all_entries)
-            + hand_example(entry(b"i", packed_ints(9, 10)), entry(b"s", byte_strings(b"9", b"10")))
+            example(all_entries)
+            + example(entry(b"i", int_feature(9, 10)), entry(b"s", bytes_feature(b"9", b"10")))
         ),
-        "split_features": (
-            hand_example(int_entry) + hand_example() + hand_example(float_entry, string_entry)
-        ),
+        "split_features": (example(int_entry) + example() + example(float_entry, string_entry)),
         "unknown_top_level_fields": (
             tag(2, 0)
             + varint(2**63)
             + tag(3, 1)
             + bytes(8)
-            + hand_example(int_entry, float_entry)
-            + field(4, b"skip me")
+            + example(int_entry, float_entry)
+            + delimited(4, b"skip me")
             + tag(1, 0)  # field 1, but with a wire type that is not its own
             + varint(1)
-            + hand_example(string_entry)
+            + example(string_entry)
             + tag(2**29 - 1, 5)
             + bytes(4)
-            + field(1000, b"")
+            + delimited(1000, b"")
         ),
-        "overlong_value_varints": hand_example(
-            entry(b"i", field(3, field(1, b"\x81\x80\x00" + b"\x80" * 9 + b"\x00"))),
+        "overlong_value_varints": example(
+            entry(b"i", delimited(3, delimited(1, b"\x81\x80\x00" + b"\x80" * 9 + b"\x00"))),
             float_entry,
             string_entry,
         ),
         # The tags 0a and 12 of the entry and the lengths of its two parts take a byte or two more.
-        "overlong_entry": hand_example(
-            field(1, b"\x8a\x00\x81\x00i" + b"\x92\x00\x87\x80\x00" + packed_ints(3, 1000)),
+        "overlong_entry": example(
+            delimited(1, b"\x8a\x00\x81\x00i" + b"\x92\x00\x87\x80\x00" + int_feature(3, 1000)),
             float_entry,
             string_entry,
         ),
@@ -85,16 +86,18 @@ def wire_records() -> dict[str, bytes]:
 
 def wire_empty_records() -> dict[str, bytes]:
     """The ways to write an empty list, a feature of no kind and no features at all."""
-    empty_lists = (entry(b"f", field(2, b"")), entry(b"s", field(1, b"")))
+    empty_lists = (entry(b"f", delimited(2, b"")), entry(b"s", delimited(1, b"")))
     return {
-        "empty_lists": hand_example(entry(b"i", field(3, b"")), *empty_lists),
-        "empty_packed_chunks": hand_example(
-            entry(b"i", packed_ints()), entry(b"f", packed_floats()), empty_lists[1]
+        "empty_lists": example(entry(b"i", delimited(3, b"")), *empty_lists),
+        "empty_packed_chunks": example(
+            entry(b"i", delimited(3, delimited(1, b""))),
+            entry(b"f", delimited(2, delimited(1, b""))),
+            empty_lists[1],
         ),
-        "no_kind": hand_example(entry(b"i", b""), entry(b"f", b""), entry(b"s", b"")),
-        "empty_features": hand_example(),
-        "empty_parts": hand_example() * 3,
-        "only_unknown_fields": field(7, b"abc"),
+        "no_kind": example(entry(b"i", b""), entry(b"f", b""), entry(b"s", b"")),
+        "empty_features": example(),
+        "empty_parts": example() * 3,
+        "only_unknown_fields": delimited(7, b"abc"),
         "empty_example": b"",
     }
 

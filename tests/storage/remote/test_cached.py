@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import gzip
-import logging
 import os
 import re
 import time
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +17,7 @@ import pytest
 from torch.utils.data import DataLoader
 
 import torchrec_io as tio
+from tests.support.cover import pairs
 from tests.support.tfrecord import frame
 from tests.support.web import WebServer
 from torchrec_io._storage.byte_source import ByteSource, read_bytes
@@ -106,9 +105,10 @@ def wrong_answer(handler: Any) -> None:
     handler.wfile.write(body.tobytes())
 
 
-@pytest.mark.parametrize("is_compressed", [False, True])
-@pytest.mark.parametrize("has_cache", [False, True])
-@pytest.mark.parametrize("shuffle", [False, tio.Shuffle(block=20, window=60)])
+@pytest.mark.parametrize(
+    ("is_compressed", "has_cache", "shuffle"),
+    pairs([False, True], [False, True], [False, tio.Shuffle(block=20, window=60)]),
+)
 def test_a_wrong_answer_is_asked_for_again(
     web: WebServer, cache: tio.BlockCache, *, is_compressed: bool, has_cache: bool, shuffle: Any
 ) -> None:
@@ -132,8 +132,9 @@ def test_a_wrong_answer_is_asked_for_again(
         list(again)
 
 
-@pytest.mark.parametrize("is_compressed", [False, True])
-@pytest.mark.parametrize("make", [tio.TFRecordDataset, tio.TFRecordStream])
+@pytest.mark.parametrize(
+    ("is_compressed", "make"), [(True, tio.TFRecordDataset), (False, tio.TFRecordStream)]
+)
 def test_a_wrong_answer_to_the_first_reader_does_not_stay(
     web: WebServer, cache: tio.BlockCache, *, is_compressed: bool, make: Any
 ) -> None:
@@ -145,8 +146,7 @@ def test_a_wrong_answer_to_the_first_reader_does_not_stay(
     assert list(make(url, cache=cache)) == RECORDS
 
 
-@pytest.mark.parametrize("verify_crc", [True, False])
-@pytest.mark.parametrize("shuffle", [False, True])
+@pytest.mark.parametrize(("verify_crc", "shuffle"), [(True, False), (False, True)])
 def test_batches_of_damaged_blocks(
     web: WebServer, cache: tio.BlockCache, *, verify_crc: bool, shuffle: bool
 ) -> None:
@@ -324,25 +324,16 @@ def test_local_files_need_no_cache(tmp_path: Path, cache: tio.BlockCache) -> Non
 # ---- a folder that cannot be written ----
 
 
-@pytest.fixture
-def warnings() -> Iterator[list[str]]:
-    """Return what is logged about the cache."""
-    texts: list[str] = []
-    handler = logging.Handler()
-    handler.emit = lambda record: texts.append(record.getMessage())  # type: ignore[method-assign]
-    logging.getLogger("torchrec_io").addHandler(handler)
-    yield texts
-    logging.getLogger("torchrec_io").removeHandler(handler)
-
-
-def test_a_folder_that_cannot_be_made(web: WebServer, tmp_path: Path, warnings: list[str]) -> None:
+def test_a_folder_that_cannot_be_made(
+    web: WebServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     cache = tio.BlockCache(tmp_path / "file" / "c", max_bytes=8 << 20, block_bytes=BLOCK)
     (tmp_path / "file").write_bytes(b"")
     dataset = tio.TFRecordDataset(web.put("/a.tfrecord", DATA), cache=cache)
     for _ in range(2):
         assert list(dataset) == RECORDS
-    assert len(warnings) == 1
-    assert f"the cache {cache.directory} cannot be written (" in warnings[0]
+    [warning] = caplog.messages
+    assert f"the cache {cache.directory} cannot be written (" in warning
 
 
 def test_filesystems_of_fsspec(cache: tio.BlockCache) -> None:

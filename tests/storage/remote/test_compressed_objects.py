@@ -43,8 +43,9 @@ def test_a_random_read_fetches_a_chunk(web: WebServer, url: str) -> None:
     assert len(DATA) > 7_000_000
 
 
-@pytest.mark.parametrize("num_threads", [1, 4])
-@pytest.mark.parametrize("shuffle", [False, tio.Shuffle(block=20, window=100)], ids=str)
+@pytest.mark.parametrize(
+    ("shuffle", "num_threads"), [(False, 1), (tio.Shuffle(block=20, window=100), 4)]
+)
 def test_an_epoch_fetches_the_object_once(
     web: WebServer, url: str, shuffle: Any, num_threads: int
 ) -> None:

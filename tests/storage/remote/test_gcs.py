@@ -22,7 +22,7 @@ def gcs() -> Iterator[GcsServer]:
         yield server
 
 
-@pytest.mark.parametrize("path", ["set", "set/x*", "set/x y-{00000..00001}-of-00002"])
+@pytest.mark.parametrize("path", ["set", "set/x y-{00000..00001}-of-00002"])
 def test_paths(gcs: GcsServer, path: str) -> None:
     dataset = TFRecordDataset(f"gs://data/{path}", shuffle=True, storage_options=gcs.options)
     assert sorted(dataset) == sorted(RECORDS)
@@ -30,12 +30,9 @@ def test_paths(gcs: GcsServer, path: str) -> None:
     assert sorted(stream) == sorted(RECORDS)
 
 
-@pytest.mark.parametrize("headers", [{}, {"x-api-key": "5f2a"}])
-def test_options_from_the_environment(
-    gcs: GcsServer, monkeypatch: pytest.MonkeyPatch, headers: dict[str, str]
-) -> None:
+def test_options_from_the_environment(gcs: GcsServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GOOGLE_BASE_URL", gcs.endpoint)
     monkeypatch.setenv("GOOGLE_SKIP_SIGNATURE", "true")
-    options = {"client_options": {"default_headers": headers}}
+    options = {"client_options": {"default_headers": {"x-api-key": "5f2a"}}}
     dataset = TFRecordDataset("gs://data/set/x*", storage_options=options)
     assert sorted(dataset) == sorted(RECORDS)

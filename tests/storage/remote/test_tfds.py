@@ -55,7 +55,7 @@ def ids(dataset: Any) -> list[int]:
     return [int(sample["id"]) for sample in dataset]
 
 
-@pytest.mark.parametrize("split", ["train", "train[4:13]", "train[-1shard:]+test", "all"])
+@pytest.mark.parametrize("split", ["train[4:13]", "train[-1shard:]+test"])
 def test_records_and_states_are_those_of_local_files(
     local: Path, url: str, options: dict[str, Any], split: str
 ) -> None:

@@ -1,4 +1,4 @@
-"""Writing of small objects: whole or not at all, and under conditions."""
+"""Writing of small objects: whole or not at all."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import pytest
 
 from tests.support.proxy import Proxy
 from tests.support.stores import S3Server
-from torchrec_io import StaleIndexError
 from torchrec_io._storage.byte_source import read_bytes
 from torchrec_io._storage.location import Location
 from torchrec_io._storage.remote.options import RemoteOptions
@@ -16,7 +15,7 @@ from torchrec_io._storage.remote.upload import put_object
 def test_an_answer_that_is_lost_is_no_conflict(s3: S3Server, proxy: Proxy) -> None:
     options = RemoteOptions(s3.options(proxy.port))
     proxy.most_bytes = 0
-    stamp = put_object("s3://data/put/lost", b"x" * 1000, options, only_if="absent")
+    stamp = put_object("s3://data/put/lost", b"x" * 1000, options, must_be_new=True)
     assert proxy.most_bytes is None
     assert len(proxy.requests) > 2
     assert stamp == Location.of("s3://data/put/lost", options).stamp_now()
@@ -28,13 +27,9 @@ def test_writing_that_is_denied(s3: S3Server) -> None:
         put_object("s3://data/put/denied", b"x", wrong)
 
 
-def test_conditions_of_filesystems() -> None:
+def test_a_file_that_must_be_new() -> None:
     url, options = "memory://put/new", RemoteOptions()
-    put_object(url, b"one", options, only_if="absent")
+    put_object(url, b"one", options, must_be_new=True)
     with pytest.raises(FileExistsError):
-        put_object(url, b"two", options, only_if="absent")
-    stamp = Location.of(url).stamp_now()
-    put_object(url, b"three", options, only_if=stamp)
-    with pytest.raises(StaleIndexError, match="was replaced"):
-        put_object(url, b"four", options, only_if=stamp)
-    assert read_bytes(Location.of(url).open(), 0, 9) == b"three"
+        put_object(url, b"two", options, must_be_new=True)
+    assert read_bytes(Location.of(url).open(), 0, 9) == b"one"

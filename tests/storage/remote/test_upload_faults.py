@@ -13,9 +13,7 @@ from tests.support.proxy import Proxy
 from tests.support.stores import S3Server
 from torchrec_io._storage.folders import stamps_in
 from torchrec_io._storage.location import Location
-from torchrec_io._storage.outputs import open_pending
 from torchrec_io._storage.remote import pending_object
-from torchrec_io._storage.remote.connection import HelperConnection
 from torchrec_io._storage.remote.messages import PART_BYTES
 from torchrec_io._storage.remote.options import RemoteOptions
 from torchrec_io._storage.remote.process import access
@@ -77,23 +75,3 @@ def test_an_object_that_would_be_too_large(s3: S3Server, monkeypatch: pytest.Mon
             writer.write(record)
     assert names_in(s3, "large") == []
     assert len(LARGE) * len(LARGE[0]) > 2 * PART_BYTES
-
-
-def test_the_reason_is_told_where_the_hidden_object_stays(
-    s3: S3Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ask = HelperConnection.ask
-
-    def failing(client: Any, store: Any, name: str, *rest: Any, **options: Any) -> Any:
-        if name in {"copy", "delete"}:
-            raise OSError(5, f"the fault of a {name}")
-        return ask(client, store, name, *rest, **options)
-
-    url = "s3://data/hidden/a"
-    pending = open_pending(Location.of(url, s3.options()), has_name=False)
-    pending.write(*LARGE)
-    with monkeypatch.context() as patch:
-        patch.setattr(HelperConnection, "ask", failing)
-        with pytest.raises(OSError, match="the fault of a copy"):
-            pending.rename(url)
-    pending.discard()

@@ -9,9 +9,8 @@ from torchrec_io._storage.remote.urls import expand_ranges, local_path, public_u
 from torchrec_io._storage.remote.web import store_of
 
 
-@pytest.mark.parametrize(
-    ("url", "expected"),
-    [
+def test_public_url() -> None:
+    for url, expected in (
         ("https://u:p@host:8/a%20b?sig=x#y", "https://host:8/a%20b"),
         ("HTTP://host/a", "http://host/a"),
         ("s3://bucket/a?b#c@d", "s3://bucket/a?b#c@d"),
@@ -19,15 +18,14 @@ from torchrec_io._storage.remote.web import store_of
         ("ftp://user@host:21/a?b", "ftp://user@host:21/a?b"),
         ("GitHub://org:repo@main/a", "github://org:repo@main/a"),
         ("git://:main@a/b", "git://:main@a/b"),
-    ],
-)
-def test_public_url(url: str, expected: str) -> None:
-    assert public_url(url) == expected
+    ):
+        assert public_url(url) == expected
 
 
 @pytest.mark.parametrize(
     ("url", "reason"),
     [
+        ("s3://5f2a:5f2a@bucket/a", "credentials must be in storage_options"),
         ("ftp://me:5f2a@host/a", "ftp://host: credentials must be in storage_options"),
         ("gist://me:5f2a@gist/a", "gist://gist: credentials must be in storage_options"),
         ("zip://x::https://me:5f2a@host/a", "zip://x::https:: credentials must be in"),
@@ -35,17 +33,10 @@ def test_public_url(url: str, expected: str) -> None:
         ("hdfs://host?X-Token=5f2a", "hdfs://host: the URL must have no query"),
     ],
 )
-def test_secrets_in_the_url_of_a_filesystem(url: str, reason: str) -> None:
+def test_secrets_in_the_url(url: str, reason: str) -> None:
     with pytest.raises(ValueError, match=reason) as caught:
         public_url(url)
     assert "5f2a" not in str(caught.value)
-
-
-def test_credentials_in_the_url_of_a_store() -> None:
-    with pytest.raises(ValueError, match="credentials must be in storage_options") as caught:
-        public_url("s3://AKIA:sesame@bucket/a")
-    assert "sesame" not in str(caught.value)
-    assert "AKIA" not in str(caught.value)
 
 
 def test_local_path() -> None:

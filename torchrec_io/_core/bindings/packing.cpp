@@ -180,8 +180,8 @@ void init_format(RowFormat* self, const Sequence<PackedColumn>& columns, std::si
                        positions_at};
 }
 
-bool bind_write(const RowWriter& writer, const LocatedBatch& documents, const RowFormat& format,
-                const WritableBuffer& out) {
+bool bind_write_documents(const RowWriter& writer, const LocatedBatch& documents,
+                          const RowFormat& format, const WritableBuffer& out) {
   const MutableBytes arena = writable_bytes(out);
   if (!writer.fits(documents, format, arena)) {
     throw nb::value_error("the format must fit the documents, and lie inside of the arena");
@@ -293,7 +293,7 @@ void bind_packing(nb::module_& m) {
            "    numbers_at: Offset of the record number of each piece; int64.\n"
            "    segment_splits_at: As `splits_at`, with the padding of a row as a piece.\n"
            "    segment_lengths_at: Offset of the number of tokens of each of these; int32.")
-      .def("write", &bind_write, "documents"_a, "format"_a, nb::arg("out").noconvert(),
+      .def("write", &bind_write_documents, "documents"_a, "format"_a, nb::arg("out").noconvert(),
            "Decode the documents into rows.\n\n"
            "Args:\n"
            "    documents: The located documents.\n"

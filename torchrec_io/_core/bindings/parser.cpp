@@ -219,7 +219,7 @@ LocatedBatch bind_locate(nb::handle_t<ExampleParser> self, nb::handle_t<Records>
   return {shared_parser, shared_records};
 }
 
-void bind_results(nb::module_& m) {
+void bind_parse_results(nb::module_& m) {
   nb::class_<Failure>(m, "Failure", "A record that cannot be parsed.")
       .def_ro("record", &Failure::record, "Position of the record in the batch.")
       .def_ro("feature", &Failure::feature,
@@ -305,7 +305,7 @@ void bind_results(nb::module_& m) {
 void bind_parser(nb::module_& m) {
   bind_enums(m);
   bind_records(m);
-  bind_results(m);
+  bind_parse_results(m);
 
   nb::class_<LocatedBatch>(m, "LocatedBatch",
                            "The result of the first pass. Keeps its parser and records alive.")

@@ -56,7 +56,8 @@ void init_gather(RowGather* self, const Sequence<Buffer>& sources,
   new (self) RowGather(bytes, std::move(forms), std::move(found), std::move(spans), alignment);
 }
 
-void bind_write(const RowGather& self, const Sequence<Buffer>& sources, const WritableBuffer& out) {
+void bind_write_rows(const RowGather& self, const Sequence<Buffer>& sources,
+                     const WritableBuffer& out) {
   const Items<Buffer> arenas(sources);
   const std::vector<Bytes> bytes = sources_of(arenas);
   const ReleasedGil unlocked(out.size() > kLongCopyBytes);
@@ -101,7 +102,7 @@ void bind_rows(nb::module_& m) {
                    "number), its offset in the arena, and its stride.")
       .def_ro("arena_bytes", &RowGather::arena_bytes,
               "Size of the arena of the copy in bytes; at most 2^58, where it needs more.")
-      .def("write", &bind_write, "sources"_a, "out"_a,
+      .def("write", &bind_write_rows, "sources"_a, "out"_a,
            "Copy the rows.\n\n"
            "Args:\n"
            "    sources: The arenas, of the same sizes.\n"

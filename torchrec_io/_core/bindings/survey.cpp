@@ -1,7 +1,10 @@
 #include "example/survey.h"
 
+#include <nanobind/stl/string_view.h>
+
 #include <memory>
 #include <optional>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -27,17 +30,19 @@ Ends<double> float_ends(const Extent<float>& extent) {
   return std::pair(extent.least + 0.0, extent.most + 0.0);
 }
 
-std::vector<Kind> kinds_of(const FeatureFacts& facts) {
-  std::vector<Kind> kinds;
+std::vector<std::string_view> kinds_of(const FeatureFacts& facts) {
+  std::vector<std::string_view> kinds;
   for (const Kind kind : {Kind::bytes, Kind::floats, Kind::ints}) {
-    if ((facts.values.kinds & kind_bit(kind)) != 0) kinds.push_back(kind);
+    if ((facts.values.kinds & kind_bit(kind)) != 0) kinds.push_back(kind_name(kind));
   }
   return kinds;
 }
 
-std::vector<std::pair<ByteFormat, std::uint64_t>> formats_of(const FeatureFacts& facts) {
-  std::vector<std::pair<ByteFormat, std::uint64_t>> formats;
-  for (const auto& [format, values] : facts.formats.all()) formats.emplace_back(format, values);
+std::vector<std::pair<std::string_view, std::uint64_t>> formats_of(const FeatureFacts& facts) {
+  std::vector<std::pair<std::string_view, std::uint64_t>> formats;
+  for (const auto& [format, values] : facts.formats.all()) {
+    formats.emplace_back(name_of(format), values);
+  }
   return formats;
 }
 
@@ -64,33 +69,15 @@ void init_survey(Survey* self, nb::handle_t<CharacterSet> printable, bool with_l
   new (self) Survey(share(printable), with_lists, with_values);
 }
 
+std::string_view bind_sniff(nb::bytes value, const CharacterSet& printable) {
+  return name_of(sniff(bytes_of(value), printable));
+}
+
 void bind_mark_invalid(Survey& self, const ImageValue& image) {
   if (!self.mark_invalid(image)) throw nb::index_error("the image is of another survey");
 }
 
-void bind_formats(nb::module_& m) {
-  nb::enum_<ByteFormat>(m, "ByteFormat", "Format that bytes seem to have.")
-      .value("empty", ByteFormat::empty)
-      .value("text", ByteFormat::text)
-      .value("jpeg", ByteFormat::jpeg)
-      .value("png", ByteFormat::png)
-      .value("gif", ByteFormat::gif)
-      .value("bmp", ByteFormat::bmp)
-      .value("tiff", ByteFormat::tiff)
-      .value("webp", ByteFormat::webp)
-      .value("flac", ByteFormat::flac)
-      .value("ogg", ByteFormat::ogg)
-      .value("mp3", ByteFormat::mp3)
-      .value("numpy", ByteFormat::numpy)
-      .value("zip", ByteFormat::zip)
-      .value("gzip", ByteFormat::gzip)
-      .value("wav", ByteFormat::wav)
-      .value("avi", ByteFormat::avi)
-      .value("tensor", ByteFormat::tensor)
-      .value("other", ByteFormat::other);
-}
-
-void bind_results(nb::module_& m) {
+void bind_survey_results(nb::module_& m) {
   nb::class_<FeatureFacts>(m, "FeatureFacts", "Facts about a feature of some records.")
       .def_ro("records", &FeatureFacts::records,
               "Number of records that have the feature, also without a list of values.")
@@ -135,8 +122,7 @@ void bind_results(nb::module_& m) {
 }  // namespace
 
 void bind_survey(nb::module_& m) {
-  bind_formats(m);
-  bind_results(m);
+  bind_survey_results(m);
   m.attr("CHARACTER_SET_BYTES") = CharacterSet::kBytes;
   m.attr("MOST_SURVEY_FEATURES") = kMaxSurveyFeatures;
   m.attr("MOST_SURVEY_NAME_BYTES") = kMaxSurveyNameBytes;
@@ -144,6 +130,8 @@ void bind_survey(nb::module_& m) {
       .def("__init__", &init_characters, "bits"_a,
            "Args:\n"
            "    bits: A bit for each character, the lowest bits first; CHARACTER_SET_BYTES bytes.");
+  m.def("sniff", &bind_sniff, "value"_a, "printable"_a,
+        "Return the name of the format that bytes seem to have.");
   nb::class_<Survey>(m, "Survey",
                      "Facts about the features of records whose schema is not known.\n\n"
                      "One thread at a time may use a survey.")

@@ -3,12 +3,6 @@
 namespace tio {
 namespace {
 
-// Returns whether `count` elements of `size` bytes at `offset` lie inside the arena, aligned.
-bool is_inside(MutableBytes arena, std::uint64_t offset, std::uint64_t count, std::uint64_t size) {
-  if (offset > arena.size() || offset % size != 0) return false;
-  return count <= (arena.size() - offset) / size;
-}
-
 // Returns the product, or UINT64_MAX if it overflows, which fits in no arena.
 std::uint64_t times(std::uint64_t a, std::uint64_t b) {
   std::uint64_t product = 0;
@@ -24,24 +18,26 @@ bool is_column_inside(const FeatureSpec& spec, const ColumnSize& size, std::uint
     case ColumnType::span:
     case ColumnType::on_request: return true;
     case ColumnType::raw_bytes:
-    case ColumnType::resized_bytes: return is_inside(arena, column.data, values, 1);
+    case ColumnType::resized_bytes: return is_array_inside(column.data, values, 1, arena.size());
     case ColumnType::fixed: break;
     case ColumnType::flat: values = size.values; break;
     case ColumnType::padded:
       values = times(values, size.longest);
-      if (!is_inside(arena, column.rows, records, 8)) return false;
+      if (!is_array_inside(column.rows, records, 8, arena.size())) return false;
       break;
     case ColumnType::ragged:
       values = size.values;
-      if (!is_inside(arena, column.rows, records + 1, split)) return false;
-      if (spec.in_lists && !is_inside(arena, column.steps, size.steps + 1, split)) return false;
+      if (!is_array_inside(column.rows, records + 1, split, arena.size())) return false;
+      if (spec.in_lists && !is_array_inside(column.steps, size.steps + 1, split, arena.size())) {
+        return false;
+      }
       break;
   }
   if (spec.dtype != Dtype::bytes) {
-    return is_inside(arena, column.data, values, element_bytes(spec.dtype));
+    return is_array_inside(column.data, values, element_bytes(spec.dtype), arena.size());
   }
-  return values != UINT64_MAX && is_inside(arena, column.values, values + 1, 8) &&
-         is_inside(arena, column.data, size.bytes, 1);
+  return values != UINT64_MAX && is_array_inside(column.values, values + 1, 8, arena.size()) &&
+         is_array_inside(column.data, size.bytes, 1, arena.size());
 }
 
 }  // namespace

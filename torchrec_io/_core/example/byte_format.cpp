@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <optional>
 #include <string_view>
 
@@ -92,6 +93,11 @@ constexpr Signature kSignatures[] = {
 constexpr Signature kRiffs[] = {
     {"WEBP"sv, ByteFormat::webp}, {"WAVE"sv, ByteFormat::wav}, {"AVI "sv, ByteFormat::avi}};
 
+// Returns whether bytes may be a pickle, of protocol 2 to 5.
+bool is_pickle(std::string_view text) {
+  return text.size() > 2 && text[0] == '\x80' && text[1] >= 2 && text[1] <= 5 && text.back() == '.';
+}
+
 std::optional<ByteFormat> file_format(Bytes value) {
   const std::string_view text(reinterpret_cast<const char*>(value.data()), value.size());
   const bool is_riff = text.starts_with("RIFF");
@@ -100,6 +106,7 @@ std::optional<ByteFormat> file_format(Bytes value) {
        is_riff ? std::span<const Signature>(kRiffs) : std::span<const Signature>(kSignatures)) {
     if (rest.starts_with(start)) return format;
   }
+  if (is_pickle(text)) return ByteFormat::pickle;
   return std::nullopt;
 }
 
@@ -148,7 +155,16 @@ bool is_tensor(Bytes value) {
   return is_alike && number > 1;
 }
 
+constexpr std::string_view kNames[] = {
+    "empty", "UTF-8 text", "JPEG", "PNG", "GIF",    "BMP",
+    "TIFF",  "WebP",       "FLAC", "Ogg", "MP3",    "NumPy array",
+    "zip",   "gzip",       "WAV",  "AVI", "pickle", "serialized tensor",
+    "bytes"};
+static_assert(std::size(kNames) == kByteFormats);
+
 }  // namespace
+
+std::string_view name_of(ByteFormat format) { return kNames[static_cast<std::size_t>(format)]; }
 
 ByteFormat sniff(Bytes value, const CharacterSet& printable) {
   if (value.empty()) return ByteFormat::empty;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 #include "wire/bytes.h"
@@ -25,6 +26,7 @@ enum class ByteFormat : std::uint8_t {
   gzip,
   wav,
   avi,
+  pickle,
   tensor,
   other
 };
@@ -34,6 +36,9 @@ inline constexpr std::size_t kByteFormats = static_cast<std::size_t>(ByteFormat:
 constexpr bool is_image(ByteFormat format) {
   return format >= ByteFormat::jpeg && format <= ByteFormat::webp;
 }
+
+// Returns the name of a format, to show it.
+std::string_view name_of(ByteFormat format);
 
 // A set of Unicode characters.
 class CharacterSet {

@@ -6,10 +6,6 @@
 namespace tio {
 namespace {
 
-bool is_inside(MutableBytes arena, std::uint64_t at, std::uint64_t size) {
-  return at <= arena.size() && size <= arena.size() - at;
-}
-
 std::uint64_t offsets_bytes(const TensorHeader& header) { return (header.count + 1) * 8; }
 
 }  // namespace
@@ -38,8 +34,9 @@ bool TensorBatch::fits(std::span<const std::uint64_t> offsets, std::span<const s
   if (offsets.size() != headers_.size() || data.size() != headers_.size()) return false;
   for (std::size_t i = 0; i < headers_.size(); ++i) {
     const TensorHeader& header = headers_[i];
-    if (!is_inside(arena, data[i], header.bytes)) return false;
-    if (header.type == TensorType::string && !is_inside(arena, offsets[i], offsets_bytes(header))) {
+    if (!is_array_inside(data[i], header.bytes, 1, arena.size())) return false;
+    if (header.type == TensorType::string &&
+        !is_array_inside(offsets[i], offsets_bytes(header), 1, arena.size())) {
       return false;
     }
   }

@@ -10,7 +10,7 @@ namespace {
 constexpr std::uint8_t kOpaque = 255;
 
 // Returns a * b / 255, rounded, as Pillow does.
-std::uint32_t multiply(std::uint32_t a, std::uint32_t b) {
+std::uint32_t multiply_levels(std::uint32_t a, std::uint32_t b) {
   const std::uint32_t product = a * b + 128;
   return ((product >> 8) + product) >> 8;
 }
@@ -21,7 +21,7 @@ void convert_cmyk(std::uint8_t* row, std::size_t pixels) {
   for (std::size_t x = 0; x < pixels; ++x, row += 4) {
     const std::uint32_t light = row[3];
     for (int c = 0; c < 3; ++c) {
-      row[c] = static_cast<std::uint8_t>(light - multiply(255U - row[c], light));
+      row[c] = static_cast<std::uint8_t>(light - multiply_levels(255U - row[c], light));
     }
   }
 }

@@ -10,8 +10,6 @@ namespace {
 
 constexpr int kMaxTries = 10;
 
-std::int64_t rounded(double value) { return static_cast<std::int64_t>(std::nearbyint(value)); }
-
 std::int64_t position(std::int64_t size, std::int64_t part, Philox& random) {
   return static_cast<std::int64_t>(random.integers(static_cast<std::uint64_t>(size - part + 1)));
 }

@@ -1,12 +1,18 @@
 // Random parts of images, with the random numbers and the arithmetic of schema/crops.py.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <optional>
 
 #include "image/philox.h"
 
 namespace tio {
+
+// Rounds halves to even, as Python does.
+inline std::int64_t rounded(double value) {
+  return static_cast<std::int64_t>(std::nearbyint(value));
+}
 
 struct Crop {
   std::int64_t top = 0;

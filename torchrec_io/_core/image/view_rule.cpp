@@ -9,9 +9,6 @@ namespace {
 
 double real(std::int64_t value) { return static_cast<double>(value); }
 
-// Rounds halves to even, as Python does.
-std::int64_t rounded(double value) { return static_cast<std::int64_t>(std::nearbyint(value)); }
-
 }  // namespace
 
 Fit::Placement Fit::place(std::int64_t image_height, std::int64_t image_width) const {

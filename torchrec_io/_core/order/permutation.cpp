@@ -15,7 +15,7 @@ constexpr int kMinBits = 8;
 constexpr std::size_t kMany = 16;
 constexpr std::size_t kFew = 4;
 // The number of positions computed at once, with temporary arrays on the stack.
-constexpr std::size_t kChunk = 256;
+constexpr std::size_t kAtOnce = 256;
 
 std::uint64_t round_function(std::uint64_t half, std::uint64_t key, int bits) {
   std::uint64_t x = (half ^ key) * 0xff51afd7ed558ccdU;
@@ -26,8 +26,8 @@ std::uint64_t round_function(std::uint64_t half, std::uint64_t key, int bits) {
 
 template <class Apply>
 void by_chunks(std::span<std::uint64_t> positions, Apply apply) {
-  for (; positions.size() > kChunk; positions = positions.subspan(kChunk)) {
-    apply(positions.first(kChunk));
+  for (; positions.size() > kAtOnce; positions = positions.subspan(kAtOnce)) {
+    apply(positions.first(kAtOnce));
   }
   apply(positions);
 }
@@ -72,8 +72,8 @@ void Permutation::cross_all(std::span<std::uint64_t> values) const {
 
 void Permutation::apply_chunk(std::span<std::uint64_t> positions) const {
   // Values that are still outside of the range are packed together for the next step.
-  std::array<std::uint64_t, kChunk> walking;
-  std::array<std::size_t, kChunk> indices;
+  std::array<std::uint64_t, kAtOnce> walking;
+  std::array<std::size_t, kAtOnce> indices;
   std::size_t count = positions.size();
   std::copy(positions.begin(), positions.end(), walking.begin());
   std::iota(indices.begin(), indices.begin() + count, std::size_t{0});
@@ -97,13 +97,13 @@ void Permutation::apply(std::span<std::uint64_t> positions) const {
 
 void Permutation::apply_distinct(std::span<std::uint64_t> positions) const {
   // The last position of each remainder. Others with the same remainder are computed again.
-  std::array<std::uint16_t, kChunk> recent;
-  std::array<std::uint64_t, kChunk> distinct;
-  std::array<std::uint16_t, kChunk> indices;
+  std::array<std::uint16_t, kAtOnce> recent;
+  std::array<std::uint64_t, kAtOnce> distinct;
+  std::array<std::uint16_t, kAtOnce> indices;
   std::size_t count = 0;
   recent.fill(0);
   for (std::size_t i = 0; i < positions.size(); ++i) {
-    std::uint16_t& index = recent[positions[i] % kChunk];
+    std::uint16_t& index = recent[positions[i] % kAtOnce];
     if (index >= count || distinct[index] != positions[i]) {
       index = static_cast<std::uint16_t>(count);
       distinct[count++] = positions[i];
@@ -154,9 +154,9 @@ const BlockwisePermutation::Block& BlockwisePermutation::block_of(std::uint64_t 
 }
 
 void BlockwisePermutation::apply_chunk(std::span<std::uint64_t> positions) {
-  std::array<std::uint64_t, kChunk> inside;
-  std::array<std::size_t, kChunk> indices;
-  std::array<std::size_t, kChunk> waiting;
+  std::array<std::uint64_t, kAtOnce> inside;
+  std::array<std::size_t, kAtOnce> indices;
+  std::array<std::size_t, kAtOnce> waiting;
   std::size_t count = positions.size();
   std::iota(waiting.begin(), waiting.begin() + count, std::size_t{0});
   while (count > 0) {
@@ -207,8 +207,8 @@ BlockPermutation::BlockPermutation(std::uint64_t size, std::uint64_t block, std:
 }
 
 void BlockPermutation::apply_chunk(std::span<std::uint64_t> positions) {
-  std::array<std::uint64_t, kChunk> blocks;
-  std::array<std::uint64_t, kChunk> offsets;
+  std::array<std::uint64_t, kAtOnce> blocks;
+  std::array<std::uint64_t, kAtOnce> offsets;
   for (std::size_t i = 0; i < positions.size(); ++i) {
     // Computed as if the short block were as long as the others.
     const std::uint64_t position = positions[i] + (positions[i] >= short_end_ ? missing_ : 0);

@@ -38,13 +38,13 @@ constexpr std::uint64_t select_in_word(std::uint64_t word, std::uint64_t before)
   return shift + count_up_to(bits * kOnes, before);
 }
 
-std::size_t blocks_of(std::size_t words) { return (words + kBlockWords - 1) / kBlockWords; }
+std::size_t word_blocks(std::size_t words) { return (words + kBlockWords - 1) / kBlockWords; }
 
 }  // namespace
 
 std::vector<std::int64_t> count_bits(std::span<const std::uint64_t> words) {
   std::vector<std::int64_t> counts;
-  counts.reserve(blocks_of(words.size()) + 1);
+  counts.reserve(word_blocks(words.size()) + 1);
   std::uint64_t count = 0;
   for (std::size_t i = 0; i < words.size(); ++i) {
     if (i % kBlockWords == 0) counts.push_back(static_cast<std::int64_t>(count));
@@ -56,7 +56,7 @@ std::vector<std::int64_t> count_bits(std::span<const std::uint64_t> words) {
 
 std::optional<BitSet> BitSet::open(std::span<const std::uint64_t> words,
                                    std::span<const std::int64_t> counts) {
-  if (counts.size() != blocks_of(words.size()) + 1) return std::nullopt;
+  if (counts.size() != word_blocks(words.size()) + 1) return std::nullopt;
   return BitSet(words, counts);
 }
 

@@ -9,11 +9,6 @@
 namespace tio {
 namespace {
 
-// Returns whether `count` items of `size` bytes at `offset` lie inside of the arena, aligned.
-bool is_inside(MutableBytes arena, std::size_t offset, std::size_t count, std::size_t size) {
-  return offset % size == 0 && offset <= arena.size() && count <= (arena.size() - offset) / size;
-}
-
 // Whether tokens of a dtype can be labels: integers that fit int64.
 bool has_labels(Dtype dtype) {
   return stored_kind(dtype) == Kind::ints && dtype != Dtype::uint64 && dtype != Dtype::boolean;
@@ -91,15 +86,15 @@ bool RowWriter::fits(const LocatedBatch& documents, const RowFormat& format,
     const std::size_t item = element_bytes(spec.dtype);
     const bool is_valid = spec.is_list_of_numbers() && column.padding.size() == item &&
                           (!column.separator || column.separator->size() == item) &&
-                          is_inside(arena, column.at, total(), item);
+                          is_array_inside(column.at, total(), item, arena.size());
     if (!is_valid) return false;
   }
   if (format.labels && (!has_labels(specs[format.columns.front().feature].dtype) ||
-                        !is_inside(arena, format.labels_at, total(), 8))) {
+                        !is_array_inside(format.labels_at, total(), 8, arena.size()))) {
     return false;
   }
-  return is_inside(arena, format.segments_at, total(), 4) &&
-         is_inside(arena, format.positions_at, total(), 4);
+  return is_array_inside(format.segments_at, total(), 4, arena.size()) &&
+         is_array_inside(format.positions_at, total(), 4, arena.size());
 }
 
 // Writes all columns of a row before the next row, so that the row stays in the fastest cache. A

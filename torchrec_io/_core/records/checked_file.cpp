@@ -11,7 +11,7 @@
 namespace tio {
 namespace {
 
-constexpr auto kChunk = static_cast<std::int64_t>(kChunkBytes);
+constexpr auto kChunkSize = static_cast<std::int64_t>(kChunkBytes);
 
 // Reads parts that follow each other in a file, and fills all of them. Returns false if the file
 // ends too early or cannot be read.
@@ -49,15 +49,15 @@ bool CheckedFile::read(std::int64_t offset, MutableBytes target) const {
   if (size < 0 || !is_inside(offset, length, static_cast<std::size_t>(size))) return false;
   if (length == 0) return true;
   const std::int64_t end = offset + length;
-  const std::int64_t first = offset / kChunk * kChunk;
-  const std::int64_t last = std::min(size, end + (kChunk - end % kChunk) % kChunk);
+  const std::int64_t first = offset / kChunkSize * kChunkSize;
+  const std::int64_t last = std::min(size, end + (kChunkSize - end % kChunkSize) % kChunkSize);
   std::array<std::byte, kChunkBytes> before;
   std::array<std::byte, kChunkBytes> after;
   const MutableBytes head = part(before, 0, offset - first);
   const MutableBytes tail = part(after, 0, last - end);
   const std::array<iovec, 3> parts = {as_iovec(head), as_iovec(target), as_iovec(tail)};
   return read_parts(descriptor, first, parts) &&
-         is_valid(static_cast<std::size_t>(first / kChunk), head, target, tail);
+         is_valid(static_cast<std::size_t>(first / kChunkSize), head, target, tail);
 }
 
 // Returns whether the chunks from number `first` on, which consist of three parts, have their

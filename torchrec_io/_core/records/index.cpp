@@ -16,7 +16,7 @@ constexpr std::size_t kBodyCrcAt = 96;
 constexpr std::size_t kHeaderCrcAt = 100;
 constexpr std::size_t kGapBytes = 24;
 
-std::uint64_t blocks_of(std::uint64_t count, std::uint32_t shift) {
+std::uint64_t index_blocks(std::uint64_t count, std::uint32_t shift) {
   return (count >> shift) + ((count & ((std::uint64_t{1} << shift) - 1)) != 0);
 }
 
@@ -76,7 +76,7 @@ std::vector<std::byte> encode_index(const IndexHeader& header,
                                     std::span<const Gap> gaps, Bytes seek_points) {
   const std::uint32_t shift = choose_shift(starts);
   const std::size_t bases_at = kIndexHeaderBytes + gaps.size() * kGapBytes;
-  const std::size_t offsets_at = bases_at + blocks_of(starts.size(), shift) * 8;
+  const std::size_t offsets_at = bases_at + index_blocks(starts.size(), shift) * 8;
   const std::size_t seek_points_at = offsets_at + offset_table_bytes(starts.size());
   std::vector<std::byte> file(seek_points_at + seek_points.size());
   const MutableBytes out(file);
@@ -192,7 +192,7 @@ bool IndexScan::read_header() {
     return fail("it is shorter than its record count requires");
   }
   index_.offsets_at_ = kIndexHeaderBytes + header.gaps * kGapBytes +
-                       blocks_of(header.records, index_.block_shift_) * 8;
+                       index_blocks(header.records, index_.block_shift_) * 8;
   offsets_left_ = offset_table_bytes(header.records);
   if (file_bytes_ < index_.offsets_at_ + offsets_left_) {
     return fail("it is shorter than its record count requires");
@@ -226,7 +226,7 @@ bool IndexScan::read_tables() {
     index_.gaps_.push_back(gap);
     passed = gap.end;
   }
-  for (std::uint64_t i = blocks_of(header.records, index_.block_shift_); i > 0; --i, at += 8) {
+  for (std::uint64_t i = index_blocks(header.records, index_.block_shift_); i > 0; --i, at += 8) {
     index_.bases_.push_back(load<std::uint64_t>(head, at));
   }
   return true;

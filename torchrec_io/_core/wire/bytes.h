@@ -26,6 +26,13 @@ constexpr bool is_inside(std::int64_t at, std::int64_t size, std::size_t whole) 
   return at >= 0 && size >= 0 && at <= end && size <= end - at;
 }
 
+// Returns whether `count` items of `size` bytes at offset `at` lie inside of `whole` bytes,
+// aligned.
+constexpr bool is_array_inside(std::uint64_t at, std::uint64_t count, std::uint64_t size,
+                               std::size_t whole) {
+  return at % size == 0 && at <= whole && count <= (whole - at) / size;
+}
+
 // Reads a T at offset `at`. The caller checks that it lies inside `bytes`.
 template <class T>
 inline T load(Bytes bytes, std::size_t at) {

@@ -14,7 +14,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any
 
 import fsspec.core  # type: ignore[import-untyped]
 import numpy as np
@@ -190,16 +190,14 @@ class Filesystem:
         }
         return stamps, [entry["name"] for entry in entries if entry["type"] == "directory"]
 
-    def put(self, path: str, data: bytes, only_if: Stamp | Literal["absent"] | None) -> Stamp:
-        """Write a file. Conditions are compared just before it, for lack of better ones."""
+    def put(self, path: str, data: bytes, must_be_new: bool) -> Stamp:
+        """Write a file. If it must be new, it is looked for just before."""
         files = self._files
         # An attempt before this one may have written the file.
-        is_done = only_if is not None and files.exists(path) and files.cat_file(path) == data
-        if not is_done:
-            if only_if == "absent" and files.exists(path):
-                raise FileExistsError(path)
-            if isinstance(only_if, Stamp) and only_if != self.head(path):
-                raise RequestError(_REPLACED)
+        is_there = must_be_new and files.exists(path)
+        if is_there and files.cat_file(path) != data:
+            raise FileExistsError(path)
+        if not is_there:
             files.pipe_file(path, data)
         return self.head(path)
 

@@ -109,29 +109,20 @@ class ObjectStore:
 
     # ---- writing ----
 
-    def put(self, key: str, data: bytes, only_if: Stamp | Literal["absent"] | None) -> Stamp:
+    def put(self, key: str, data: bytes, must_be_new: bool) -> Stamp:
         """Write an object, in one request: it appears whole or not at all.
 
         Args:
             key: Name of the object in the store.
             data: The bytes.
-            only_if: ``"absent"`` if there must be no such object, or the stamp of the object that
-                is there and is replaced; None to replace any.
+            must_be_new: Whether there must be no such object. Otherwise it is replaced.
         """
-        mode: Any = "create" if only_if == "absent" else "overwrite"
-        if isinstance(only_if, Stamp):
-            # Stores compare either ETags or versions, and listings have no versions.
-            present = self._obstore.head(self._client, key)
-            found = _stamp_of(present)
-            if (found.file[0], found.size) != (only_if.file[0], only_if.size):
-                raise RequestError(_REPLACED)
-            mode = {name: present[name] for name in ("e_tag", "version") if present.get(name)}
+        mode: Literal["create", "overwrite"] = "create" if must_be_new else "overwrite"
         try:
             done = self._obstore.put(self._client, key, data, mode=mode, use_multipart=False)
         except Exception as error:
             # The answer to an attempt before this one may have been lost.
-            is_condition = classify(error).kind in {Kind.exists, Kind.changed}
-            if is_condition and self._holds(key, data):
+            if classify(error).kind is Kind.exists and self._holds(key, data):
                 return self.head(key)
             raise
         return _stamp_of({**done, "size": len(data)})

@@ -109,9 +109,8 @@ class PendingObject:
         """
         stamp = None
         if self.size <= PART_BYTES:
-            condition: Literal["absent"] | None = "absent" if must_be_new else None
             try:
-                stamp = put_object(url, self._rest(), self._options, only_if=condition)
+                stamp = put_object(url, self._rest(), self._options, must_be_new=must_be_new)
             except FileExistsError:
                 raise output_exists(url) from None
         else:

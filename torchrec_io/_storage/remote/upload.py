@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Sequence
-from typing import Literal
 
 from ..stamp import Stamp
 from .options import RemoteOptions
@@ -21,7 +20,7 @@ def put_object(
     data: bytes,
     options: RemoteOptions,
     *,
-    only_if: Stamp | Literal["absent"] | None = None,
+    must_be_new: bool = False,
 ) -> Stamp:
     """Write an object in one request, so that it appears whole or not at all.
 
@@ -31,20 +30,18 @@ def put_object(
         url: Public URL.
         data: Content of the object.
         options: Options for remote objects.
-        only_if: ``"absent"`` if there must be no such object; or the stamp of the object that is
-            there and is replaced. The store compares it in the same request; a filesystem of fsspec
-            is asked just before. Default: an object that is there is replaced.
+        must_be_new: Whether an object of that name is an error. The store looks for one in the same
+            request; a filesystem of fsspec is asked just before.
 
     Returns:
         Stamp of the new object. Its time of the last change may be unknown.
 
     Raises:
         FileExistsError: If there is such an object, though there must be none.
-        StaleIndexError: If the object that is there is not that of the stamp.
         OSError: If the request failed, or if the URL is one of HTTP, which cannot be written.
     """
     check_writable(url)
-    stamp: Stamp = ask(url, options, "put", data, only_if, needs="write objects")
+    stamp: Stamp = ask(url, options, "put", data, must_be_new, needs="write objects")
     return stamp
 
 

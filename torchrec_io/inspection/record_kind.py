@@ -6,54 +6,22 @@ must agree.
 
 from __future__ import annotations
 
-import functools
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple, TypeAlias
 
-from .inspect import (
+from .byte_formats import TEXT, sniff
+from .features import (
     InspectedFeature,
+    Parts,
+    RecordKind,
+    ShownField,
     inspect_example,
     inspect_example_list,
     inspect_sequence_example,
 )
-from .sniff import TEXT, sniff
-
-if TYPE_CHECKING:
-    from .known_messages import MessageField
-
-
-class ShownField(NamedTuple):
-    """A feature or another field of a record, to show it.
-
-    Attributes:
-        kind: Type of the values, such as ``"int64"``; "none" for a feature without a list.
-        values: The values. For a feature list: the values of each step. For a list of examples:
-            the values in each example, None where an example does not have the feature.
-        noun: Plural noun for the items of ``values``: "values", "steps" or "examples".
-    """
-
-    kind: str
-    values: Sequence[Any]
-    noun: str = "values"
-
 
 _MIN_MESSAGE_BYTES = 16
-
-Parts: TypeAlias = Mapping[str, Mapping[str, ShownField]]
-
-
-class RecordKind(NamedTuple):
-    """A kind of records.
-
-    Attributes:
-        name: Name to show.
-        read: Returns the fields of a record by part and name; None if it is not of this kind.
-            Text and bytes have no fields.
-    """
-
-    name: str
-    read: Callable[[bytes], Parts | None]
 
 
 class RecordGroup(NamedTuple):
@@ -109,7 +77,9 @@ def _recognize(records: Sequence[bytes]) -> _Recognized:
 def _as_messages(records: Sequence[bytes]) -> _Recognized | None:
     if (lists := _as_example_lists(records)) is not None:
         return lists
-    for kind in _known_kinds():
+    from .known_messages import KNOWN_KINDS  # noqa: PLC0415  # rarely needed
+
+    for kind in KNOWN_KINDS:
         if (parts := _read_all(kind, records)) is not None:
             return kind, parts
     return None
@@ -230,31 +200,10 @@ def _are_empty_examples(records: Sequence[bytes]) -> bool:
 # ---- other messages, text and bytes ----
 
 
-@functools.cache
-def _known_kinds() -> tuple[RecordKind, ...]:
-    from .known_messages import KNOWN_NAMES, read_known  # noqa: PLC0415  # rarely needed
-
-    def kind_of(name: str) -> RecordKind:
-        return RecordKind(name, lambda record: _message(read_known(record, name)))
-
-    return tuple(map(kind_of, KNOWN_NAMES))
-
-
 def _read_unknown(record: bytes) -> Parts | None:
     from .known_messages import read_unknown  # noqa: PLC0415  # rarely needed
 
-    return _message(read_unknown(record))
-
-
-def _message(fields: list[MessageField] | None) -> Parts | None:
-    if fields is None:
-        return None
-    shown: dict[str, ShownField] = {}
-    for name, kind, values in fields:
-        # The tags of a TensorBoard summary may be repeated.
-        before = shown.get(name, ShownField(kind, []))
-        shown[name] = ShownField(kind, [*before.values, *values])
-    return {"message": shown}
+    return read_unknown(record)
 
 
 def _no_fields(_: bytes) -> Parts | None:

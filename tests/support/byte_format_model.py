@@ -1,10 +1,11 @@
-"""Guesses of the format of bytes: an image, text, a serialized tensor. They are not checks."""
+"""The formats of bytes in plain Python: the model of the native core."""
 
 from __future__ import annotations
 
-import io
-import warnings
 from typing import Any
+
+from torchrec_io.inspection.byte_formats import EMPTY, OTHER, TENSOR, TEXT
+from torchrec_io.inspection.dynamic_messages import GROUP, parse_fields
 
 # First bytes of files by format.
 _SIGNATURES = {
@@ -29,39 +30,24 @@ _PICKLES = (b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05")
 _TENSOR_START = b"\x08"
 _TENSOR_SHAPE = _SHAPE_SIZE = 2 << 3 | 2
 _TENSOR_VALUES = {number << 3 | 2 for number in (4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 16, 17)}
-IMAGES = ("JPEG", "PNG", "GIF", "BMP", "TIFF", "WebP")
-TEXT, TENSOR, OTHER, EMPTY = "UTF-8 text", "serialized tensor", "bytes", "empty"
 
 
-def sniff(data: bytes) -> str:
+def sniff_model(data: bytes) -> str:
     """Return the format that bytes seem to have: one of a file, or one of the names above."""
     if not data:
         return EMPTY
     if _is_text(data):
         return TEXT
-    return file_format(data) or (TENSOR if _is_tensor_proto(data) else OTHER)
+    return _file_format(data) or (TENSOR if _is_tensor_proto(data) else OTHER)
 
 
-def file_format(data: bytes) -> str | None:
+def _file_format(data: bytes) -> str | None:
     """Return the format of the files that start like these bytes, or None if it is not known."""
     if data.startswith(b"RIFF"):
         return _RIFF_FORMATS.get(data[8:12])
     if data.startswith(_PICKLES) and data.endswith(b"."):
         return "pickle"
     return next((name for start, name in _SIGNATURES.items() if data.startswith(start)), None)
-
-
-def image_size(data: bytes) -> tuple[int, int] | None:
-    """Return the width and the height in an image's header, or None if it is damaged."""
-    from PIL import Image  # noqa: PLC0415  # slow to import, and few records have images
-
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            with Image.open(io.BytesIO(data), formats=IMAGES) as image:
-                return image.width, image.height
-    except Exception:  # noqa: BLE001  # decoders raise almost anything on damaged data
-        return None
 
 
 def _is_tensor_proto(data: bytes) -> bool:
@@ -81,8 +67,6 @@ def _is_tensor_proto(data: bytes) -> bool:
 
 def _tagged_fields(data: bytes) -> list[tuple[int, Any]] | None:
     """Return the tag and the content of each field of a message, without old groups."""
-    from .dynamic_messages import GROUP, parse_fields  # noqa: PLC0415  # few values need protobuf
-
     fields = parse_fields(data)
     if fields is None:
         return None

@@ -1,59 +1,26 @@
 """Facts about the features of records whose schema is not known, found by native code.
 
-:mod:`torchrec_io._schema.inspect` reads single records in the same way, to show their values.
+:mod:`torchrec_io.inspection.features` reads single records in the same way, to show their values.
 """
 
 from __future__ import annotations
 
-import functools
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple, TypeAlias, TypeVar
-
-import numpy as np
+from typing import NamedTuple, TypeAlias, TypeVar, cast
 
 from .. import _core
 from .._records.record_block import RecordBlock, RecordList
+from .._schema.image_spec import ImageFeature
+from .._schema.stored_names import name_of, no_characters
 from ..errors import SchemaError
-from .image_spec import ImageFeature
-from .inspect import Kind, name_of
-from .sniff import EMPTY, OTHER, TENSOR, TEXT, image_size
+from .byte_formats import image_size, no_controls, printable
+from .features import Kind
 
 _N = TypeVar("_N", int, float)
 
 Ends: TypeAlias = "tuple[float, float] | None"
-
-_KINDS: dict[_core.Kind, Kind] = {
-    _core.Kind.bytes: "bytes",
-    _core.Kind.floats: "float",
-    _core.Kind.ints: "int64",
-}
-# The formats as :func:`torchrec_io._schema.sniff.sniff` names them.
-_FORMATS: dict[_core.ByteFormat, str] = {
-    _core.ByteFormat.empty: EMPTY,
-    _core.ByteFormat.text: TEXT,
-    _core.ByteFormat.jpeg: "JPEG",
-    _core.ByteFormat.png: "PNG",
-    _core.ByteFormat.gif: "GIF",
-    _core.ByteFormat.bmp: "BMP",
-    _core.ByteFormat.tiff: "TIFF",
-    _core.ByteFormat.webp: "WebP",
-    _core.ByteFormat.flac: "FLAC",
-    _core.ByteFormat.ogg: "Ogg",
-    _core.ByteFormat.mp3: "MP3",
-    _core.ByteFormat.numpy: "NumPy array",
-    _core.ByteFormat.zip: "zip",
-    _core.ByteFormat.gzip: "gzip",
-    _core.ByteFormat.wav: "WAV",
-    _core.ByteFormat.avi: "AVI",
-    _core.ByteFormat.tensor: TENSOR,
-    _core.ByteFormat.other: OTHER,
-}
-
-
-# Characters are divided into planes, most of which are empty.
-_PLANE = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -88,11 +55,11 @@ class FeatureSummary:
         return cls(
             facts.records,
             facts.present,
-            frozenset(_KINDS[kind] for kind in facts.kinds),
+            frozenset(cast("list[Kind]", facts.kinds)),
             facts.counts,
             facts.steps,
             {"bytes": facts.sizes, "float": facts.floats, "int64": facts.ints},
-            {_FORMATS[found]: count for found, count in facts.formats},
+            dict(facts.formats),
             not facts.has_invalid_image,
         )
 
@@ -137,11 +104,13 @@ class Survey(NamedTuple):
         records: Number of records.
         context: Facts about context features, by name, or about the features of Examples.
         lists: Facts about feature lists, by name.
+        total: Number of all records of the files; None if it is unknown.
     """
 
     records: int
     context: dict[str, FeatureSummary]
     lists: dict[str, FeatureSummary]
+    total: int | None = None
 
     def merged(self, later: Survey) -> Survey:
         """Return the facts about these and later records.
@@ -193,9 +162,9 @@ class Surveyor:
         all_text: bool = False,
     ) -> None:
         self._with_images = with_images
-        characters = _no_controls() if all_text else _printable()
+        characters = no_controls() if all_text else printable()
         self._core = _core.Survey(
-            characters if with_values else _no_characters(), with_lists, with_values
+            characters if with_values else no_characters(), with_lists, with_values
         )
 
     @property
@@ -230,20 +199,6 @@ class Surveyor:
         )
 
 
-def feature_names(record: bytes) -> tuple[list[str], list[str]] | None:
-    """Return the names of the features of an Example or the context, and of the feature lists.
-
-    Returns:
-        The names, as they are stored first; None if the record is neither an Example nor a
-        SequenceExample, or has too many features. Their values are not read.
-    """
-    survey = _core.Survey(_no_characters(), with_values=False)
-    batch = survey.add(RecordList.of([record]).native())
-    if batch.rejected or batch.is_full:
-        return None
-    return list(map(name_of, survey.context)), list(map(name_of, survey.lists))
-
-
 def _key(name: str) -> bytes:
     return name.encode("utf-8", "surrogateescape")
 
@@ -258,31 +213,3 @@ def _too_many() -> SchemaError:
 def _is_valid_image(data: bytes) -> bool:
     size = image_size(data)
     return size is not None and size[0] * size[1] <= ImageFeature().max_pixels
-
-
-@functools.cache
-def _no_characters() -> _core.CharacterSet:
-    return _core.CharacterSet(np.zeros(_core.CHARACTER_SET_BYTES, np.uint8))
-
-
-@functools.cache
-def _no_controls() -> _core.CharacterSet:
-    is_text = np.ones(_core.CHARACTER_SET_BYTES * 8, bool)
-    is_text[:0x20] = is_text[0x7F:0xA0] = False
-    return _core.CharacterSet(np.packbits(is_text, bitorder="little"))
-
-
-@functools.cache
-def _printable() -> _core.CharacterSet:
-    """Return the characters that ``str.isprintable`` accepts."""
-    is_printable = np.zeros(_core.CHARACTER_SET_BYTES * 8, bool)
-    is_printable[0x20:0x7F] = True
-    for start in range(0, len(is_printable), _PLANE):
-        characters = np.arange(start, start + _PLANE, dtype="<u4")
-        characters = characters[(characters < 0xD800) | (characters > 0xDFFF)]
-        # The representation of a string escapes all characters, in ASCII, that are not printable.
-        shown = repr(characters.tobytes().decode("utf-32-le"))
-        if not shown.isascii():
-            found = np.frombuffer(shown.encode("utf-32-le"), "<u4")
-            is_printable[found[found >= 0x80]] = True
-    return _core.CharacterSet(np.packbits(is_printable, bitorder="little"))

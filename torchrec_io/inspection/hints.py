@@ -9,25 +9,13 @@ from collections.abc import Sequence
 
 from .._schema.dtypes import RAW_DTYPES, item_bytes
 from .._schema.feature import Feature
-from .._schema.infer import DTYPES
-from .._schema.inspect import (
-    InspectedFeature,
-    inspect_example,
-    inspect_sequence_example,
-)
-from .._schema.record_kind import (
-    BYTES,
-    EXAMPLE,
-    EXAMPLE_LIST,
-    PLAIN_TEXT,
-    SEQUENCE,
-    natural_key,
-    recognize_kind,
-)
 from .._schema.schema import Schema
-from .._schema.sniff import EMPTY, IMAGES, OTHER, TENSOR, TEXT, file_format, sniff
-from .._schema.survey import feature_names
+from .._schema.stored_names import feature_names
 from ..checks import suggest_names
+from .byte_formats import EMPTY, IMAGES, OTHER, TENSOR, TEXT, sniff
+from .features import InspectedFeature, inspect_example, inspect_sequence_example
+from .inference import DTYPES
+from .record_kind import BYTES, EXAMPLE, EXAMPLE_LIST, SEQUENCE, natural_key, recognize_kind
 
 # Values of larger records are not examined, as this is slow.
 _MOST_BYTES = 1 << 24
@@ -35,6 +23,7 @@ _MOST_BYTES = 1 << 24
 # Specs that decode bytes values.
 _DECODING = ("ImageFeature", "RawFeature", "SerializedTensorFeature")
 
+_TENSOR_TEXT = "a serialized tensor (TensorProto)"
 _SEQUENCE_HINT = (
     "the record looks like a tf.train.SequenceExample: use Schema(context=..., sequence=...)"
 )
@@ -83,20 +72,23 @@ def _hint_at_record(record: bytes) -> str:
 
 def _recognize(record: bytes) -> tuple[str, str]:
     """Guess the format of a record; return its name and a schema that reads it, or "" twice."""
-    found = file_format(record)
-    if found is not None:
-        file = f"a {found} image" if found in IMAGES else f"a {found} file"
-        return file, "schema=None for its bytes, or a function that decodes them"
-    kind = recognize_kind([record]) if len(record) <= _MOST_BYTES else BYTES
-    if kind is PLAIN_TEXT:
+    found = sniff(record)
+    if found == TEXT:
         is_json = record.lstrip()[:1] in (b"{", b"[")
         return ("JSON", "schema=json.loads") if is_json else ("text", "schema=bytes.decode")
+    if found not in (OTHER, TENSOR):
+        return _file_text(found), "schema=None for its bytes, or a function that decodes them"
+    kind = recognize_kind([record]) if len(record) <= _MOST_BYTES else BYTES
     if kind is EXAMPLE_LIST:
         return f"an {kind.name}", "a tio.ranking.Schema"
-    name = "serialized tensor (TensorProto)" if sniff(record) == TENSOR else kind.name
-    if name in (EXAMPLE.name, SEQUENCE.name, BYTES.name):
+    if found == OTHER and kind in (EXAMPLE, SEQUENCE, BYTES):
         return "", ""
-    return f"a {name}", "schema=None, or a function that parses it"
+    name = _TENSOR_TEXT if found == TENSOR else f"a {kind.name}"
+    return name, "schema=None, or a function that parses it"
+
+
+def _file_text(format_: str) -> str:
+    return f"a {format_} {'image' if format_ in IMAGES else 'file'}"
 
 
 def _value_hint(schema: Schema, record: bytes, name: str, key: str) -> str:
@@ -133,15 +125,15 @@ def _decoding_of(value: bytes, spec: Feature) -> tuple[str, str]:
     """Guess the content of a bytes value; return its name and the spec that decodes it, or ""."""
     found = sniff(value)
     if found in IMAGES:
-        return f"a {found} image", "ImageFeature()"
+        return _file_text(found), "ImageFeature()"
     if found == TENSOR:
-        return "a serialized tensor (TensorProto)", "SerializedTensorFeature"
+        return _TENSOR_TEXT, "SerializedTensorFeature"
     if found == OTHER:
         count, rest = divmod(len(value), item_bytes(spec.dtype) if spec.dtype in RAW_DTYPES else 1)
         if rest or spec.dtype not in RAW_DTYPES or type(spec).__name__ == "ImageFeature":
             return "", ""
         return "the bytes of an array", f"RawFeature({spec.dtype!r}, [{count}])"
-    return {TEXT: "text", EMPTY: ""}.get(found, f"a {found} file"), ""
+    return {TEXT: "text", EMPTY: ""}.get(found, _file_text(found)), ""
 
 
 def _steps_of(record: bytes, key: str, *, in_lists: bool) -> Sequence[InspectedFeature]:

@@ -4,17 +4,53 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from .._records.scanned_block import ScannedBlock, raise_at_gaps
+from .._storage.local import StrPath
 from .._storage.ordered_pool import OrderedPool
+from .._storage.paths import expand_paths
+from .._storage.remote.options import StorageOptions
 from .._storage.thread_pool import most_storage_threads
-from ..checks import counted
+from ..checks import check_choice, counted
 from ..errors import DecodeError
-from .record_sample import Piece, RecordSample
-from .survey import Survey, Surveyor
+from .record_sample import MaxRecords, Piece, RecordSample, choose_records
+from .surveyor import Survey, Surveyor
 
 logger = logging.getLogger("torchrec_io")
+
+
+def survey(
+    paths: StrPath | Iterable[StrPath],
+    max_records: MaxRecords = "auto",
+    *,
+    on_error: Literal["raise", "skip"] = "raise",
+    storage_options: StorageOptions = None,
+) -> Survey:
+    """Find facts about the features of files of Examples or SequenceExamples, without a schema.
+
+    The records are inspected like in :meth:`torchrec_io.Schema.infer`, which makes a schema of
+    these facts.
+
+    Args:
+        paths: Files, patterns or directories, as for :class:`TFRecordDataset`.
+        max_records: Maximum number of records to inspect; None for all. The default, "auto", is
+            that of :meth:`torchrec_io.Schema.infer`.
+        on_error: "raise", or "skip" to ignore records that are damaged or are not Examples.
+        storage_options: Options of remote objects, as for :class:`TFRecordDataset`.
+
+    Raises:
+        SchemaError: If there are more than 100,000 features.
+        DecodeError: If a record is neither an Example nor a SequenceExample; not with "skip".
+        CorruptRecordError, TruncatedFileError: If a file is damaged; not with "skip".
+        FileNotFoundError: If a path matches no file.
+        ValueError: If paths is empty, or max_records or on_error is not one of the above.
+    """
+    check_choice("on_error", on_error, ("raise", "skip"))
+    # Some records are enough.
+    files = expand_paths(paths, allow_missing=True, storage_options=storage_options)
+    sample = choose_records(files, max_records)
+    return survey_sample(sample, skip_errors=on_error == "skip")
 
 
 def survey_sample(
@@ -42,11 +78,13 @@ def survey_sample(
         CorruptRecordError, TruncatedFileError: If a record is damaged, unless it is skipped.
     """
 
-    def survey(piece: Piece) -> PieceSurvey:
+    def visit(piece: Piece) -> PieceSurvey:
         return survey_piece(piece, skip_errors, lambda: pool.is_stopped, all_text=all_text)
 
-    with OrderedPool(survey, jobs or most_storage_threads()) as pool:
-        return merge_surveys(pool.map(sample.pieces), skip_errors=skip_errors, advanced=advanced)
+    with OrderedPool(visit, jobs or most_storage_threads()) as pool:
+        pieces = pool.map(sample.pieces)
+        found = merge_surveys(pieces, skip_errors=skip_errors, advanced=advanced)
+    return found._replace(total=found.records if sample.is_all else sample.total)
 
 
 def merge_surveys(

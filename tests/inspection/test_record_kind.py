@@ -15,8 +15,8 @@ from tests.conftest import Wild
 from tests.support.example_lists import ExampleListWithContext
 from tests.support.messages import Example, SequenceExample
 from torchrec_io._records.sequential import iter_records
-from torchrec_io._schema.inspect import inspect_sequence_example
-from torchrec_io._schema.record_kind import (
+from torchrec_io.inspection.features import inspect_sequence_example
+from torchrec_io.inspection.record_kind import (
     BYTES,
     EXAMPLE,
     EXAMPLE_LIST,
@@ -183,7 +183,7 @@ def test_records_are_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
         read.append(record)
         return inspect_sequence_example(record)
 
-    monkeypatch.setattr("torchrec_io._schema.record_kind.inspect_sequence_example", inspect)
+    monkeypatch.setattr("torchrec_io.inspection.record_kind.inspect_sequence_example", inspect)
     records = [example(a=number).SerializeToString() for number in range(3)]
     [(_, _, parts)] = group_by_kind(records)
     assert read == records

@@ -5,25 +5,20 @@ The rules are those of :meth:`torchrec_io.Schema.infer`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple, TypeAlias
 
-from .._storage.local import StrPath
-from .._storage.paths import expand_paths
-from .._storage.remote.options import StorageOptions
-from ..checks import check_choice, counted
+from .._schema.checks import is_text
+from .._schema.dtypes import DTypeName
+from .._schema.feature import Feature
+from .._schema.image_spec import ImageFeature
+from .._schema.specs import FixedLenFeature, FixedLenSequenceFeature, VarLenFeature
+from ..checks import counted
 from ..errors import SchemaError
-from .checks import is_text
-from .dtypes import DTypeName
-from .feature import Feature
-from .image_spec import ImageFeature
-from .inspect import Kind
-from .record_sample import MaxRecords, RecordSample, choose_records
-from .sniff import IMAGES, TENSOR
-from .specs import FixedLenFeature, FixedLenSequenceFeature, VarLenFeature
-from .survey import FeatureSummary, Survey
-from .survey_files import survey_sample
+from .byte_formats import IMAGES, TENSOR
+from .features import Kind
+from .surveyor import FeatureSummary, Survey
 
 DTYPES: dict[str, DTypeName] = {"bytes": "string", "float": "float32", "int64": "int64"}
 
@@ -109,32 +104,6 @@ class InferredParts(NamedTuple):
     survey: Survey
 
 
-def infer_parts(
-    paths: StrPath | Iterable[StrPath],
-    max_records: MaxRecords,
-    on_error: Literal["raise", "skip"],
-    storage_options: StorageOptions,
-) -> InferredParts:
-    """Return the parts of a schema that fits the records of files."""
-    check_choice("on_error", on_error, ("raise", "skip"))
-    # Some records are enough.
-    files = expand_paths(paths, allow_missing=True, storage_options=storage_options)
-    sample = choose_records(files, max_records)
-    return infer_from(sample, skip_errors=on_error == "skip")
-
-
-def infer_from(
-    sample: RecordSample,
-    *,
-    skip_errors: bool,
-    jobs: int | None = None,
-    advanced: Callable[[int], None] = lambda _: None,
-) -> InferredParts:
-    """Return the parts of a schema that fits some records; see :func:`survey_sample`."""
-    survey = survey_sample(sample, skip_errors=skip_errors, jobs=jobs, advanced=advanced)
-    return infer_surveyed(survey, survey.records if sample.is_all else sample.total)
-
-
 def infer_surveyed(survey: Survey, total: int | None) -> InferredParts:
     """Return the parts of a schema that fits some records.
 
@@ -206,8 +175,7 @@ def _find(
     name: str, summary: FeatureSummary, inspected: Inspected, where: Literal["context", "list"]
 ) -> Finding:
     kind: Kind | Literal["mixed"] = next(iter(summary.kinds), "none")
-    if len(summary.kinds) > 1:
-        kind = "mixed"
+    kind = "mixed" if len(summary.kinds) > 1 else kind
     spec, why = _verdict(name, summary, inspected, kind, where)
     return Finding(
         where,
@@ -234,14 +202,11 @@ def _verdict(
     if kind == "mixed":
         kinds = " and ".join(sorted(summary.kinds))
         return None, f"it has {kinds} values in different records, and a spec reads only one kind"
-    is_everywhere = summary.present == inspected.records
-    if where == "list":
-        spec, why = _judge_list(summary, inspected, DTYPES[kind])
-    elif summary.counts == (1, 1) and is_everywhere and _is_image(summary):
+    is_single = summary.counts == (1, 1) and summary.present == inspected.records
+    if where == "context" and is_single and _are_images(summary) and summary.are_images_valid:
         formats = ", ".join(format_ for format_, _ in summary.formats)
         return ImageFeature(), f"every {_noun(inspected)} has one image ({formats})"
-    else:
-        spec, why = _judge(summary, inspected, DTYPES[kind])
+    spec, why = _judge(summary, inspected, DTYPES[kind], where)
     return spec, why + _remark(summary)
 
 
@@ -249,44 +214,29 @@ def _noun(inspected: Inspected) -> str:
     return "record" if inspected.is_all else "inspected record"
 
 
-def _is_image(summary: FeatureSummary) -> bool:
-    return _are_images(summary) and summary.are_images_valid
-
-
 def _are_images(summary: FeatureSummary) -> bool:
     formats = {format_ for format_, _ in summary.formats}
     return bool(formats) and formats <= {*IMAGES}
 
 
-def _judge(summary: FeatureSummary, inspected: Inspected, dtype: DTypeName) -> _Verdict:
+def _judge(summary: FeatureSummary, inspected: Inspected, dtype: DTypeName, where: str) -> _Verdict:
     assert summary.counts is not None
     least, most = summary.counts
-    noun = _noun(inspected)
-    if summary.present < inspected.records:
-        return VarLenFeature(dtype), f"{_missing(summary, inspected)}, and no default is known"
+    is_list = where == "list"
+    unit = "step" if is_list else _noun(inspected)
+    missing = _missing(summary, inspected) if summary.present < inspected.records else ""
+    if missing and not is_list:
+        return VarLenFeature(dtype), f"{missing}, and no default is known"
     if most == 0:
-        return VarLenFeature(dtype), f"it is empty in every {noun}"
+        return VarLenFeature(dtype), f"it is empty in every {unit}"
     if least < most:
-        return VarLenFeature(dtype), f"{noun}s have from {least:,} to {counted(most, 'value')}"
-    return FixedLenFeature(_shape(most), dtype), f"every {noun} has {counted(most, 'value')}"
-
-
-def _judge_list(summary: FeatureSummary, inspected: Inspected, dtype: DTypeName) -> _Verdict:
-    assert summary.counts is not None
-    least, most = summary.counts
-    if most == 0:
-        return VarLenFeature(dtype), "every step is empty"
-    if least < most:
-        return VarLenFeature(dtype), f"steps have from {least:,} to {counted(most, 'value')}"
-    is_missing = summary.present < inspected.records
-    why = f"every step has {counted(most, 'value')}"
-    if is_missing:
-        why += f", and {_missing(summary, inspected)}"
-    return FixedLenSequenceFeature(_shape(most), dtype, allow_missing=is_missing), why
-
-
-def _shape(count: int) -> list[int]:
-    return [] if count == 1 else [count]
+        return VarLenFeature(dtype), f"{unit}s have from {least:,} to {counted(most, 'value')}"
+    shape = [] if most == 1 else [most]
+    why = f"every {unit} has {counted(most, 'value')}"
+    if not is_list:
+        return FixedLenFeature(shape, dtype), why
+    why += f", and {missing}" if missing else ""
+    return FixedLenSequenceFeature(shape, dtype, allow_missing=bool(missing)), why
 
 
 def _remark(summary: FeatureSummary) -> str:

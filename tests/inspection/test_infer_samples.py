@@ -16,9 +16,9 @@ from tests.conftest import Wild
 from tests.support.inferring import example_of, finding
 from tests.support.tfrecord import write_tfrecord
 from torchrec_io._records.index_cache import cache_path
-from torchrec_io._schema import record_sample
-from torchrec_io._schema.record_sample import choose_records, spread_numbers
 from torchrec_io._storage.location import Location
+from torchrec_io.inspection import record_sample
+from torchrec_io.inspection.record_sample import choose_records, spread_numbers
 
 TAXI = "spotify__spotify-tensorflow/tests/resources/tf-test-resource/tf-records-taxi"
 

@@ -12,7 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.support.messages import Example, Feature, SequenceExample
-from torchrec_io._schema.inspect import inspect_example, inspect_sequence_example
+from torchrec_io.inspection.features import inspect_example, inspect_sequence_example
 
 FIELDS = {"bytes": "bytes_list", "float": "float_list", "int64": "int64_list"}
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
 
 from google.protobuf import (
     descriptor_pb2,
@@ -15,23 +15,24 @@ from google.protobuf import (
 from google.protobuf.message import DecodeError
 
 GROUP = 3  # the wire type
+Messages: TypeAlias = Mapping[str, Sequence[str]]
 _Field = descriptor_pb2.FieldDescriptorProto
 
 
-def message_classes(package: str, messages: Mapping[str, str]) -> dict[str, Any]:
+def message_classes(package: str, messages: Messages) -> dict[str, Any]:
     """Return the class of each message, by its name.
 
     Args:
         package: Name of a package for the messages.
-        messages: Fields of each message, separated by commas: a type, a name and a number, as in a
-            .proto file. A type that ends with "*" is of a repeated field, one that ends with "|" of
-            a member of the oneof "kind", and one that ends with "{}" of the values of a map whose
-            keys are strings.
+        messages: Fields of each message: a type, a name and a number each, as in a .proto file. A
+            type that ends with "*" is of a repeated field, one that ends with "|" of a member of
+            the oneof "kind", and one that ends with "{}" of the values of a map whose keys are
+            strings.
     """
     file = descriptor_pb2.FileDescriptorProto(name=package, package=package, syntax="proto3")
     for name, fields in messages.items():
         message = file.message_type.add(name=name)
-        for text in fields.split(","):
+        for text in fields:
             _add_field(message, text, package, messages)
     pool = descriptor_pool.DescriptorPool()
     pool.AddSerializedFile(file.SerializeToString())
@@ -64,7 +65,10 @@ def parse_fields(data: bytes) -> list[Any] | None:
 
 
 def _add_field(
-    message: descriptor_pb2.DescriptorProto, text: str, package: str, messages: Mapping[str, str]
+    message: descriptor_pb2.DescriptorProto,
+    text: str,
+    package: str,
+    messages: Messages,
 ) -> None:
     kind, name, number = text.split()
     field = message.field.add(name=name, number=int(number))

@@ -8,25 +8,28 @@ surrogates.
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias
+
+from .._schema.stored_names import name_of
 
 Kind: TypeAlias = Literal["bytes", "float", "int64", "none"]
 
 # The fields of each message, as :func:`message_classes` takes them. The entries of maps are
 # messages of their own, because the keys of a map must be UTF-8.
 _MESSAGES = {
-    "BytesList": "bytes* value 1",
-    "FloatList": "float* value 1",
-    "Int64List": "int64* value 1",
-    "Feature": "BytesList| bytes 1, FloatList| float 2, Int64List| int64 3",
-    "FeatureEntry": "bytes key 1, Feature value 2",
-    "Features": "FeatureEntry* feature 1",
-    "FeatureList": "Feature* feature 1",
-    "FeatureListEntry": "bytes key 1, FeatureList value 2",
-    "FeatureLists": "FeatureListEntry* feature_list 1",
-    "Example": "Features features 1",
-    "SequenceExample": "Features context 1, FeatureLists feature_lists 2",
-    "ExampleList": "Example* examples 1, Example context 2",
+    "BytesList": ["bytes* value 1"],
+    "FloatList": ["float* value 1"],
+    "Int64List": ["int64* value 1"],
+    "Feature": ["BytesList| bytes 1", "FloatList| float 2", "Int64List| int64 3"],
+    "FeatureEntry": ["bytes key 1", "Feature value 2"],
+    "Features": ["FeatureEntry* feature 1"],
+    "FeatureList": ["Feature* feature 1"],
+    "FeatureListEntry": ["bytes key 1", "FeatureList value 2"],
+    "FeatureLists": ["FeatureListEntry* feature_list 1"],
+    "Example": ["Features features 1"],
+    "SequenceExample": ["Features context 1", "FeatureLists feature_lists 2"],
+    "ExampleList": ["Example* examples 1", "Example context 2"],
 }
 
 
@@ -40,6 +43,37 @@ class InspectedFeature(NamedTuple):
 
     kind: Kind
     values: list[bytes] | list[float] | list[int]
+
+
+class ShownField(NamedTuple):
+    """A feature or another field of a record, to show it.
+
+    Attributes:
+        kind: Type of the values, such as ``"int64"``; "none" for a feature without a list.
+        values: The values. For a feature list: the values of each step. For a list of examples:
+            the values in each example, None where an example does not have the feature.
+        noun: Plural noun for the items of ``values``: "values", "steps" or "examples".
+    """
+
+    kind: str
+    values: Sequence[Any]
+    noun: str = "values"
+
+
+Parts: TypeAlias = Mapping[str, Mapping[str, ShownField]]
+
+
+class RecordKind(NamedTuple):
+    """A kind of records.
+
+    Attributes:
+        name: Name to show.
+        read: Returns the fields of a record by part and name; None if it is not of this kind.
+            Text and bytes have no fields.
+    """
+
+    name: str
+    read: Callable[[bytes], Parts | None]
 
 
 def inspect_example(record: bytes) -> dict[str, InspectedFeature] | None:
@@ -83,11 +117,6 @@ def inspect_example_list(
         return None
     examples = [_features_of(example.features) for example in found.examples]
     return _features_of(found.context.features), examples
-
-
-def name_of(key: bytes) -> str:
-    """Return the name of a feature from its bytes, which may be any."""
-    return key.decode("utf-8", "surrogateescape")
 
 
 def _features_of(features: Any) -> dict[str, InspectedFeature]:

@@ -25,7 +25,7 @@ from tests.support.inferring import (
 )
 from tests.support.tfrecord import write_tfrecord
 from tests.support.wire import delimited, entry, example, int_feature, varint
-from torchrec_io._schema.infer import Finding
+from torchrec_io.inspection.inference import Finding
 
 # ---- any records ----
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import pickle
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,12 +15,14 @@ from PIL import Image
 
 import torchrec_io as tio
 from tests.support import wire
+from tests.support.byte_format_model import sniff_model
 from tests.support.inferring import example_of, sequence_of
 from tests.support.spellings import damaged, example_bytes, feature_bytes, unknown_field
 from tests.support.survey_model import comparable, survey_model
+from tests.support.tfrecord import write_tfrecord
 from torchrec_io._records.record_block import RecordList
-from torchrec_io._schema.sniff import sniff
-from torchrec_io._schema.survey import Survey, Surveyor
+from torchrec_io.inspection.byte_formats import sniff
+from torchrec_io.inspection.surveyor import Survey, Surveyor
 
 
 def picture(kind: str, size: tuple[int, int] = (3, 2)) -> bytes:
@@ -49,6 +52,7 @@ values = st.one_of(
     texts,
     odd_bytes,
     tensors,
+    st.sampled_from([b"\x80\x02.", b"\x80\x05.", b"\x80\x06.", b"\x80\x04N.x", b"\x80."]),
     st.text(max_size=40).map(str.encode),
     st.binary(max_size=8),
     st.builds(bytes.__add__, signatures, st.binary(max_size=20)),
@@ -152,6 +156,7 @@ def test_formats(value: bytes) -> None:
     surveyor = Surveyor()
     surveyor.add(RecordList.of([example_of(x=[value])]))
     assert surveyor.result().context["x"].formats == ((sniff(value), 1),)
+    assert sniff(value) == sniff_model(value)
 
 
 @pytest.mark.parametrize("start", range(0, 0x110000, 0x11000))
@@ -202,3 +207,20 @@ def test_features_of_invalid_records_do_not_count() -> None:
         invalid = wire.example(*entries) + b"\xff"
         surveyor.add(RecordList.of([invalid, example_of(x=[start])]))
     assert set(surveyor.result().context) == {"x"}
+
+
+# ---- files ----
+
+
+def test_a_survey_of_files(tmp_path: Path) -> None:
+    records = [example_of(x=[number, 7], **({"y": [0.5]} if number else {})) for number in range(4)]
+    path = write_tfrecord(tmp_path / "x", [*records, b"\xff"])
+    with pytest.raises(tio.DecodeError, match="neither a"):
+        tio.inspection.survey(path)
+    found = tio.inspection.survey(path, on_error="skip")
+    assert (found.records, found.total, list(found.lists)) == (4, 4, [])
+    x, y = found.context["x"], found.context["y"]
+    assert (x.present, x.kinds, x.counts, x.extent) == (4, {"int64"}, (2, 2), (0, 7))
+    assert (y.present, y.kinds, y.counts, y.extent) == (3, {"float"}, (1, 1), (0.5, 0.5))
+    with pytest.raises(ValueError, match="on_error must be"):
+        tio.inspection.survey(path, on_error="ignore")  # type: ignore[arg-type]

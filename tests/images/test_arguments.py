@@ -1,0 +1,99 @@
+"""Arguments of an ImageFeature that make no sense, alone or together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import torchrec_io as tio
+
+MEAN = (0.5, 0.5, 0.5)
+BITCAST: dict[str, Any] = {"channels": 1, "dtype": "float32", "bitcast": True}
+COVER: dict[str, Any] = {"size": (4, 6), "resize": "cover"}
+INDEX: dict[str, Any] = {"palette": "index", "channels": 1}
+NEAREST: dict[str, Any] = {"filter": "nearest", "size": (2, 2)}
+RANDOM = tio.RandomResizedCrop()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        ({"resize": "fit", "size": (2, 2)}, "resize must be one of 'stretch', 'cover', 'contain'"),
+        ({"resize": "cover"}, "resize='cover' needs size"),
+        ({"resize": None}, "resize=None needs size"),
+        ({"fill": 256}, "fill must be"),
+        ({"fill": -1}, "fill must be"),
+        ({"fill": 0.5}, "fill must be"),
+        ({"crop": (0, 0, 0, 1)}, "crop must be"),
+        ({"crop": (-1, 0, 1, 1)}, "crop must be"),
+        ({"crop": (0, 0, 1.5, 1)}, "crop must be"),
+        ({"crop": 5}, "crop must be"),
+        ({"augment": "flip"}, "augment must be a function"),
+        ({"mixed": "stack"}, "mixed must be one of 'list', 'pad'"),
+        ({"mixed": "pad", "size": (2, 2)}, "mixed='pad' excludes"),
+        ({"mixed": "pad", "channels": 0}, "mixed='pad' excludes"),
+        ({"decoder": "opencv"}, "decoder must be one of 'auto', 'native', 'pillow', None"),
+        ({"dtype": "uint16", "size": (2, 3)}, "needs resize=None"),
+        # Masks.
+        ({"filter": "bicubic"}, "filter must be"),
+        ({"palette": "indices"}, "palette must be"),
+        ({"filter": "nearest"}, "filter='nearest' needs size"),
+        ({**NEAREST, "resize": None}, "filter='nearest' needs size"),
+        ({**NEAREST, "fast": True}, "excludes fast"),
+        ({"palette": "index"}, "palette='index' needs channels=1"),
+        ({**INDEX, "dtype": "float32"}, "dtype='uint8'"),
+        ({**INDEX, "size": (2, 2)}, "cannot be averaged: resize them"),
+        ({"names": ["a", "b"], "size": (2, 2)}, "cannot be averaged: resize them"),
+        # Floats in four channels.
+        ({"bitcast": True}, "channels=1 and dtype='float32'"),
+        ({**BITCAST, "dtype": "float64"}, "channels=1 and dtype='float32'"),
+        ({**BITCAST, "size": (2, 3)}, "needs resize=None"),
+        ({**BITCAST, "crop": (0, 0, 1, 1)}, "bitcast excludes crop"),
+        ({**BITCAST, "augment": RANDOM}, "bitcast excludes augment"),
+        ({**BITCAST, "apply_exif_orientation": True}, "excludes apply_exif_orientation"),
+        # Frames.
+        ({"animated": True, "channels": 1}, "animated needs channels=3"),
+        ({"animated": True, "dtype": "uint16"}, "animated needs channels=3"),
+        ({"animated": True, "mixed": "pad"}, "animated excludes mixed"),
+        ({"animated": True, "augment": RANDOM}, "animated excludes augment"),
+        # Values.
+        ({"mean": MEAN}, "mean needs a float dtype"),
+        ({"mean": MEAN, "dtype": "float32", "channels": 0}, "mean needs a float dtype"),
+        ({"std": MEAN, "dtype": "float32", "mixed": "pad"}, "std needs a float dtype"),
+        ({"std": (0.5, 0, 1), "dtype": "float32"}, "std must have a positive number"),
+        ({"mean": (0.5, 1), "dtype": "float32"}, "mean must have a number for each channel"),
+        ({"mean": "abc", "dtype": "float32"}, "mean must have a number for each channel"),
+        ({"short_side": 5}, "short_side needs resize='cover'"),
+        ({**COVER, "short_side": 5}, "size of at most short_side"),
+        ({**COVER, "short_side": 0}, "short_side"),
+        # Decoders.
+        ({"fast": True, "tf_compatible": True}, "fast excludes tf_compatible"),
+        ({"fast": True, "decoder": "pillow"}, "decoder='pillow' excludes fast"),
+    ],
+)
+def test_invalid_arguments(arguments: dict[str, Any], reason: str) -> None:
+    with pytest.raises(tio.SchemaError, match=reason):
+        tio.ImageFeature(**arguments)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"channels": 1},
+        {"dtype": "float32"},
+        {"layout": "HWC"},
+        {"size": (2, 2)},
+        {"max_pixels": 5},
+        {"fill": 1},
+        {"crop": (0, 0, 1, 1)},
+        {"augment": RANDOM},
+        {"mixed": "pad"},
+        {"apply_exif_orientation": True},
+        {"animated": True},
+        {"tf_compatible": True},
+    ],
+)
+def test_undecoded_images_have_no_other_arguments(arguments: dict[str, Any]) -> None:
+    with pytest.raises(tio.SchemaError, match=f"decoder=None excludes {next(iter(arguments))}"):
+        tio.ImageFeature(decoder=None, **arguments)

@@ -1,0 +1,176 @@
+"""Messages other than Examples that TFRecord files often contain, recognized from their bytes.
+
+TensorBoard's events, the genomics records of nucleus and the statistics of TensorFlow Data
+Validation. Protobuf reads them. Fields whose content is of no interest here are declared as bytes.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import struct
+from collections.abc import Callable, Iterable
+from importlib.resources import files
+from typing import Any
+
+from google.protobuf import descriptor_pb2, json_format
+
+from .byte_formats import TEXT, sniff
+from .dynamic_messages import GROUP, message_classes, parse_fields, parse_message
+from .features import Parts, RecordKind, ShownField
+
+_Field = descriptor_pb2.FieldDescriptorProto
+
+# The fields of each message, as :func:`message_classes` takes them.
+_CLASSES = message_classes(
+    "torchrec_io.known",
+    json.loads((files(__package__) / "known_messages.json").read_text("utf-8")),
+)
+
+
+def _is_range(message: Any) -> bool:
+    return bool(message.reference_name) and 0 <= message.start < message.end
+
+
+# The name of each message to recognize, its type, and whether a parsed one has the fields without
+# which it would be something else.
+_KNOWN: dict[str, tuple[str, Callable[[Any], bool]]] = {
+    "TensorBoard event (tensorflow.Event)": ("Event", lambda m: m.wall_time > 0),
+    "nucleus.genomics.v1.Variant": (
+        "Variant",
+        lambda m: bool(m.reference_name and m.reference_bases),
+    ),
+    "nucleus.genomics.v1.Read": ("Read", lambda m: bool(m.aligned_sequence)),
+    "nucleus.genomics.v1.FastqRecord": (
+        "FastqRecord",
+        lambda m: 0 < len(m.sequence) == len(m.quality),
+    ),
+    "nucleus.genomics.v1.BedRecord": ("BedRecord", _is_range),
+    "nucleus.genomics.v1.GffRecord": ("GffRecord", lambda m: _is_range(m.range)),
+    "tensorflow.metadata.v0.DatasetFeatureStatisticsList": (
+        "FeatureStatistics",
+        lambda m: any(dataset.features for dataset in m.datasets),
+    ),
+}
+
+
+def _read_known(record: bytes, message_name: str, accepts: Callable[[Any], bool]) -> Parts | None:
+    """Return the fields of a message; None if the record is not such a message."""
+    message = parse_message(_CLASSES[message_name], record)
+    if message is None:
+        return None
+    size = message.ByteSize()
+    message.DiscardUnknownFields()
+    if message.ByteSize() != size or not accepts(message):
+        return None
+    return _message(each for found in message.ListFields() for each in _fields(*found))
+
+
+def _message(fields: Iterable[tuple[str, ShownField]]) -> Parts:
+    shown: dict[str, ShownField] = {}
+    for name, field in fields:
+        # The tags of a TensorBoard summary may be repeated.
+        before = shown.get(name, field._replace(values=[]))
+        shown[name] = before._replace(values=[*before.values, *field.values])
+    return {"message": shown}
+
+
+KNOWN_KINDS = tuple(
+    RecordKind(name, functools.partial(_read_known, message_name=message, accepts=accepts))
+    for name, (message, accepts) in _KNOWN.items()
+)
+
+
+def _fields(descriptor: Any, value: Any) -> list[tuple[str, ShownField]]:
+    """Return the names and values of a field: of a TensorBoard summary, those of its tags."""
+    if descriptor.message_type is None:
+        kind = _Field.Type.Name(descriptor.type).removeprefix("TYPE_").lower()
+        single = isinstance(value, (str, bytes, int, float))
+        return [(descriptor.name, ShownField(kind, [value] if single else list(value)))]
+    if descriptor.message_type.name == "Summary":
+        return [_summary_value(item) for item in value.value]
+    if descriptor.message_type.GetOptions().map_entry:
+        # A map of messages reads as one dict.
+        owner = _CLASSES[descriptor.containing_type.name]()
+        for key in value:
+            _copy_entry(getattr(owner, descriptor.name), key, value[key])
+        return [(descriptor.name, ShownField("map", [next(iter(_to_dict(owner).values()))]))]
+    messages = [value] if hasattr(value, "DESCRIPTOR") else list(value)
+    return [(descriptor.name, ShownField("message", [_to_dict(item) for item in messages]))]
+
+
+def _copy_entry(entries: Any, key: str, value: Any) -> None:
+    if isinstance(value, str):
+        entries[key] = value
+    else:
+        entries[key].CopyFrom(value)
+
+
+def _summary_value(item: Any) -> tuple[str, ShownField]:
+    if item.WhichOneof("kind") == "simple_value":
+        return item.tag, ShownField("float", [item.simple_value])
+    content = _to_dict(item)
+    content.pop("tag", None)
+    return item.tag, ShownField("message", [content])
+
+
+def _to_dict(message: Any) -> dict[str, Any]:
+    return json_format.MessageToDict(message, preserving_proto_field_name=True)
+
+
+# ---- messages without a known type ----
+
+# Wire types, and the deepest message in a message that is shown as one.
+_VARINT, _FIXED64, _FIXED32 = 0, 1, 5
+_MAX_DEPTH = 8
+
+
+def read_unknown(record: bytes) -> Parts | None:
+    """Return the fields of a message without a known type; their names are their numbers.
+
+    Returns:
+        The fields, or None if the bytes are not a message.
+    """
+    fields = _read_fields(record, 1)
+    if fields is None:
+        return None
+    return _message(
+        (f"field {number}", ShownField(kind, values)) for (number, kind), values in fields.items()
+    )
+
+
+def _read_fields(data: bytes, depth: int) -> dict[tuple[int, str], list[Any]] | None:
+    """Return the values of each field of a message by number and kind."""
+    found = parse_fields(data)
+    if found is None:
+        return None
+    fields: dict[tuple[int, str], list[Any]] = {}
+    for field in found:
+        if field.wire_type == GROUP:
+            return None
+        kind, value = _guess(field.wire_type, field.data, depth)
+        fields.setdefault((field.field_number, kind), []).append(value)
+    return fields
+
+
+def _guess(wire_type: int, data: Any, depth: int) -> tuple[str, Any]:
+    """Return the kind that a field's value seems to have, and the value."""
+    if wire_type == _VARINT:
+        return "varint", data
+    if wire_type == _FIXED64:
+        return "double", struct.unpack("<d", data.to_bytes(8, "little"))[0]
+    if wire_type == _FIXED32:
+        return "float", struct.unpack("<f", data.to_bytes(4, "little"))[0]
+    nested = None if sniff(data) == TEXT or depth == _MAX_DEPTH else _nested(data, depth)
+    return ("bytes", data) if nested is None else ("message", nested)
+
+
+def _nested(data: bytes, depth: int) -> dict[str, Any] | None:
+    fields = _read_fields(data, depth + 1)
+    if fields is None:
+        return None
+    found: dict[str, Any] = {}
+    for (number, _), values in fields.items():
+        plain = [v.decode("utf-8", "backslashreplace") if type(v) is bytes else v for v in values]
+        found[str(number)] = plain if len(plain) > 1 else plain[0]
+    return found
