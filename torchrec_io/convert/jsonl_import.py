@@ -144,6 +144,12 @@ def _parse(lines: Sequence[bytes]) -> Any:
     rows = [_DECODER.decode(line.decode()) for line in lines]
     if not all(isinstance(row, dict) for row in rows):
         raise ValueError("the line is not an object")
+    # A column has one type, so where one line has a list, all have lists.
+    lists = {name for row in rows for name, value in row.items() if isinstance(value, list)}
+    for row in rows if lists else ():
+        for name in lists & row.keys():
+            if not isinstance(row[name], (list, type(None))):
+                row[name] = [row[name]]
     return pa.RecordBatch.from_struct_array(pa.array(rows, None if rows else pa.struct([])))
 
 
