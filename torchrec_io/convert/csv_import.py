@@ -7,6 +7,7 @@ import functools
 import io
 import itertools
 import os
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -122,7 +123,7 @@ def _columns_of(files: Sequence[Location], columns: Sequence[str] | None) -> lis
                     + ", ".join(names),
                     path=file.name,
                 )
-    duplicates = [name for name in names if names.count(name) > 1]
+    duplicates = [name for name, count in Counter(names).items() if count > 1]
     if duplicates or "" in names or not names:
         reason = (
             f"two columns are named {duplicates[0]!r}" if duplicates else "a column has no name"
