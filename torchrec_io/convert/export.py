@@ -7,7 +7,6 @@ from contextlib import closing
 from typing import Any
 
 from .._order.selection import Selection
-from .._parsing.failures import RecordFailure
 from .._records.record_block import RecordBlock
 from .._schema.schema import Schema
 from .._storage.local import StrPath
@@ -200,13 +199,9 @@ class Export:
         """Parse a block, without the records that do not fit the schema."""
         parsed, failures = self._parser.parse(block)
         for number, failure in failures:
-            self.skip(number, self._reason(failure), failure.feature)
+            # The remedy stands in the place of the hint.
+            reason = failure._replace(hint=None).message(with_offset=True)
+            self.skip(number, f"{reason}; {self._remedy}", failure.feature)
         if self.survey is None:
             self._surveyor.add(parsed.block)
         return parsed
-
-    def _reason(self, failure: RecordFailure) -> str:
-        reason = failure.reason
-        if failure.offset is not None:
-            reason += f", at byte {failure.offset} of the record"
-        return f"{reason}; {self._remedy}"
