@@ -206,16 +206,6 @@ def test_long_field(tmp_path: Path) -> None:
     assert csv.field_size_limit() == limit
 
 
-def test_several_pieces_in_processes(tmp_path: Path) -> None:
-    text = "n,s\n" + "".join(f"{i},{'abc' * 1500}\n" for i in range(600))
-    one = convert(tmp_path, text, num_shards=3, index=False)
-    alone = contents(tmp_path)
-    two = convert(tmp_path, text, num_shards=3, index=False, jobs=2)
-    assert contents(tmp_path) == alone
-    assert one.paths == two.paths
-    assert [row["n"][0] for row in rows_of(one.paths[1:2])] == list(range(1, 600, 3))
-
-
 FIELDS = {
     "int64": st.integers(-(1 << 63), (1 << 63) - 1),
     "float32": st.floats(width=32, allow_nan=False),

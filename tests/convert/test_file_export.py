@@ -13,7 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import torchrec_io as tio
-from tests.support.tfrecord import frame, write_tfrecord
+from tests.support.tfrecord import write_tfrecord
 from torchrec_io.convert.file_export import to_files
 from torchrec_io.convert.file_names import checked_path
 
@@ -37,8 +37,7 @@ def images(*names: bytes) -> list[dict[str, list[Any]]]:
     return [{"image": [JPEG + b"%d" % n], "name": [name]} for n, name in enumerate(names)]
 
 
-@pytest.mark.parametrize("jobs", [1, 2])
-def test_image_folder_round_trip(tmp_path: Path, jobs: int) -> None:
+def test_image_folder_round_trip(tmp_path: Path) -> None:
     examples: list[dict[str, list[Any]]] = [
         {
             "image/encoded": [(JPEG, PNG)[n % 2] + b"%d" % n],
@@ -55,7 +54,6 @@ def test_image_folder_round_trip(tmp_path: Path, jobs: int) -> None:
         "image/encoded",
         name_from="image/filename",
         by_class="image/class/text",
-        jobs=jobs,
     )
     assert tree(tmp_path / "text") == {
         f"{'cat' if n % 3 else 'big dog'}/{n}.{'JPEG' if n % 2 else 'jpg'}": (JPEG, PNG)[n % 2]
@@ -63,7 +61,7 @@ def test_image_folder_round_trip(tmp_path: Path, jobs: int) -> None:
         for n in range(9)
     }
     assert (done.paths, done.counts) == ((str(tmp_path / "text"),), (9,))
-    to_files(path, tmp_path / "label", "image/encoded", by_class="image/class/label", jobs=jobs)
+    to_files(path, tmp_path / "label", "image/encoded", by_class="image/class/label")
     assert set(tree(tmp_path / "label")) == {
         f"{n % 3 - 1}/{n:09d}.{('jpg', 'png')[n % 2]}" for n in range(9)
     }
@@ -128,7 +126,6 @@ def test_hostile_class_name(tmp_path: Path) -> None:
     assert [(error.record, error.feature) for error in done.errors] == [(0, "name")]
 
 
-@pytest.mark.parametrize("jobs", [1, 2])
 @pytest.mark.parametrize(
     ("names", "bad"),
     [
@@ -139,10 +136,10 @@ def test_hostile_class_name(tmp_path: Path) -> None:
     ],
 )
 def test_first_file_of_a_duplicate_name_is_kept(
-    tmp_path: Path, names: tuple[bytes, ...], bad: str, jobs: int
+    tmp_path: Path, names: tuple[bytes, ...], bad: str
 ) -> None:
     path = write_examples(tmp_path, *images(*names))
-    done = to_files(path, tmp_path / "out", "image", name_from="name", jobs=jobs, on_error="skip")
+    done = to_files(path, tmp_path / "out", "image", name_from="name", on_error="skip")
     assert tree(tmp_path / "out") == {names[0].decode(): JPEG + b"0"}
     [error] = done.errors
     assert f"has the file name {bad!r}" in error.reason
@@ -159,8 +156,8 @@ PARTS = st.one_of(
 def test_paths_stay_within_the_folder(parts: list[str]) -> None:
     text = "/".join(parts)
     try:
-        path = checked_path(text.encode())
-    except ValueError:
+        path = checked_path(text.encode(), "name")
+    except tio.DecodeError:
         return
     assert path == text == os.path.normpath(text)
     assert not os.path.isabs(path)
@@ -182,17 +179,6 @@ def test_existing_folder(tmp_path: Path) -> None:
         with pytest.raises(FileExistsError):
             to_files(path, target, "image")
     assert tree(out) == before
-
-
-def test_damage_in_the_middle_leaves_nothing(tmp_path: Path) -> None:
-    records = [tio.encode_example(each) for each in images(b"a.jpg", b"b.jpg")]
-    data = bytearray(b"".join(map(frame, records)))
-    data[-1] ^= 1
-    path = tmp_path / "in"
-    path.write_bytes(data + b"".join(map(frame, records[:1])))
-    with pytest.raises(tio.CorruptRecordError):
-        to_files(path, tmp_path / "out", "image", on_error="raise")
-    assert list(tmp_path.iterdir()) == [path]
 
 
 @pytest.mark.parametrize(

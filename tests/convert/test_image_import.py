@@ -92,31 +92,6 @@ def test_schema_reads_the_pixels(tmp_path: Path) -> None:
     np.testing.assert_array_equal(sample["image/encoded"].permute(1, 2, 0).numpy(), pixels)
 
 
-def test_labels_and_records_are_from_the_same_conversion(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """If one of them cannot be renamed, there is neither."""
-    put(tmp_path / "in", "a/x.jpg")
-    convert(tmp_path)
-    put(tmp_path / "in", "b/y.jpg")
-    replace_file, calls = os.replace, []
-
-    def fail_at_the_second(source: str, target: str) -> None:
-        calls.append(target)
-        if len(calls) == 2:
-            raise OSError(5, "the disk is broken")
-        replace_file(source, target)
-
-    monkeypatch.setattr(os, "replace", fail_at_the_second)
-    with pytest.raises(OSError, match="the disk is broken; the old files were removed before"):
-        convert(tmp_path)
-    monkeypatch.undo()
-    assert not list((tmp_path / "out").iterdir())
-    convert(tmp_path)
-    assert tio.TFRecordDataset(tmp_path / "out").num_records == 2
-    assert (tmp_path / "out" / "x.labels.txt").read_text().split() == ["a", "b"]
-
-
 # ---- classes ----
 
 

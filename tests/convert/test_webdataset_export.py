@@ -161,11 +161,10 @@ def test_invalid_keys(tmp_path: Path) -> None:
     assert list(files_in(done.paths[0])) == ["ok.f.txt"]
 
 
-@pytest.mark.parametrize("jobs", [1, 2])
-def test_shards_up_to_a_size(tmp_path: Path, jobs: int) -> None:
+def test_shards_up_to_a_size(tmp_path: Path) -> None:
     examples = [{"a": [b"\xff" * size]} for size in (9300, 9300, 100, 40000, 5, 6, 7)]
     path = write_examples(tmp_path, *examples)
-    done = to_webdataset(path, tmp_path / "out", max_bytes=20480, jobs=jobs)
+    done = to_webdataset(path, tmp_path / "out", max_bytes=20480, jobs=2)
     assert [Path(p).name for p in done.paths] == [f"out-{i:06d}.tar" for i in range(4)]
     assert done.counts == (1, 2, 1, 3)
     sizes = [Path(p).stat().st_size for p in done.paths]
@@ -205,6 +204,12 @@ def test_invalid_arguments(tmp_path: Path, options: dict[str, Any], message: str
     with pytest.raises(ValueError, match=message):
         to_webdataset(path, tmp_path / "out", **options)
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_unknown_options_are_rejected(tmp_path: Path) -> None:
+    options: Any = {"job": 2}
+    with pytest.raises(TypeError, match="unknown option 'job'; the options are on_error, allow_m"):
+        to_webdataset(tmp_path / "in", tmp_path / "out", **options)
 
 
 def test_sample_without_a_file(tmp_path: Path) -> None:

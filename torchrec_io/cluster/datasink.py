@@ -9,8 +9,8 @@ from ray.data.block import BlockAccessor
 from ray.data.datasource import Datasink
 from ray.data.extensions import get_arrow_extension_tensor_types
 
-from ..convert.arrow_rows import ColumnTypes, encode_columns, values_of
-from ..convert.rows import Row
+from ..convert.arrow_rows import ColumnTypes, values_of
+from ..convert.rows import Table, encode_rows
 from ..errors import ConversionError
 from .extra import import_arrow
 from .shard_folder import ShardFolder, WrittenShard
@@ -72,10 +72,10 @@ class RowEncoder:
         first = 0
         types = self._types
         for table in tables:
-            rows = [Row(self._name, f"row {first + i} of its task", {}) for i in range(len(table))]
-            first += len(rows)
+            places = [f"row {first + i} of its task" for i in range(len(table))]
+            first += len(table)
             types = _joined(types, table.schema, self._name)
-            yield from _encode(table, rows, types)
+            yield from _encode(Table(self._name, table, places, table.nbytes), types)
         facts.update(dtypes=types.dtypes, lists=sorted(types.lists))
 
     def check_same(self, shards: Sequence[WrittenShard]) -> None:
@@ -139,18 +139,18 @@ def _joined(known: ColumnTypes, fields: Iterable[Any], name: str) -> ColumnTypes
     return ColumnTypes({**known.dtypes, **found.dtypes}, known.lists | found.lists)
 
 
-def _encode(table: Any, rows: list[Row], types: ColumnTypes) -> list[bytes]:
+def _encode(table: Table, types: ColumnTypes) -> list[bytes]:
     """Serialize the rows of a table.
 
     Raises:
         ConversionError: If a value cannot be stored in an Example.
     """
     columns = {
-        field.name: _values(table.column(field.name))
-        for field in table.schema
-        if field.name in types.dtypes
+        name: _values(table.columns.column(name))
+        for name in table.columns.schema.names
+        if name in types.dtypes
     }
-    done = encode_columns(rows, columns, types, table.nbytes)
+    done = encode_rows(table._replace(columns=columns), types.dtypes, types.lists)
     if done.errors:
         raise done.errors[0]
     return done.records

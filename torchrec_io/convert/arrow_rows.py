@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,28 +14,9 @@ from ..errors import ConversionError, TorchRecIOError
 from ..inspection.inference import Inspected, make_findings
 from ..inspection.surveyor import Survey
 from . import arrow as pa
-from .columns import shortened
 from .conversion import ConvertedPiece
 from .options import Types
-from .rows import Row, encode_rows
-
-
-class Table(NamedTuple):
-    """Some rows of a source.
-
-    Attributes:
-        path: Path of the source.
-        batch: Rows, a ``pyarrow.RecordBatch``.
-        places: Position of each row in the source, for error messages: "line 3".
-        size: Size of the rows in the source in bytes.
-        errors: Errors of rows that could not be read.
-    """
-
-    path: str
-    batch: Any
-    places: Sequence[str]
-    size: int
-    errors: Sequence[TorchRecIOError] = ()
+from .rows import Table, encode_rows, shortened
 
 
 class ColumnTypes(NamedTuple):
@@ -105,48 +86,20 @@ class ColumnTypes(NamedTuple):
 
 
 def encode_table(table: Table, types: ColumnTypes) -> ConvertedPiece:
-    """Cast the columns of a table to their stored types, and serialize its rows."""
-    rows = [Row(table.path, place, {}) for place in table.places]
+    """Cast the Arrow columns of a table to their stored types, and serialize its rows."""
     errors: dict[int, TorchRecIOError] = {}
     columns = {}
-    names = {*table.batch.schema.names}
+    names = {*table.columns.schema.names}
     for name, dtype in types.dtypes.items():
         if name not in names:  # a JSON member that these lines lack
             continue
-        column = table.batch.column(name)
+        column = table.columns.column(name)
         cast, invalid = cast_column(column, dtype, 2 if name in types.lists else 1)
         for i in invalid:
             reason = f"{shown(column[i])} does not fit in {dtype}"
-            errors.setdefault(i, rows[i].error(reason, name))
+            errors.setdefault(i, table.error(i, reason, name))
         columns[name] = values_of(cast)
-    done = encode_columns(rows, columns, types, table.size, errors)
-    return done._replace(errors=[*table.errors, *done.errors])
-
-
-def encode_columns(
-    rows: list[Row],
-    columns: Mapping[str, Iterable[Any]],
-    types: ColumnTypes,
-    size: int,
-    errors: Mapping[int, TorchRecIOError] | None = None,
-) -> ConvertedPiece:
-    """Serialize rows whose values are in columns.
-
-    Args:
-        rows: Rows without values.
-        columns: Values of all rows for each column, as :func:`values_of` returns them.
-        types: Stored types of the columns.
-        size: Size of the rows in bytes.
-        errors: Errors of rows that are not serialized, by position.
-    """
-    errors = dict(errors or {})
-    for name, values in columns.items():
-        for i, value in enumerate(values):
-            if isinstance(value, list) and _has_null(value):
-                errors.setdefault(i, rows[i].error("an Example cannot store null in a list", name))
-            elif value is not None:
-                rows[i].features[name] = value
-    return encode_rows(rows, types.dtypes, size, types.lists, errors)
+    return encode_rows(table._replace(columns=columns), types.dtypes, types.lists, errors)
 
 
 def values_of(column: Any) -> Iterable[Any]:
@@ -166,10 +119,6 @@ def shown(value: Any) -> str:
         return shortened(repr(value.as_py()))
     except UnicodeDecodeError:
         return "text that is not UTF-8"
-
-
-def _has_null(values: list[Any]) -> bool:
-    return None in values or any(isinstance(step, list) and None in step for step in values)
 
 
 # ---- casts ----

@@ -9,12 +9,6 @@ from ..errors import ConversionError
 
 # A column that needs several of these dtypes gets the last one.
 _ORDER = ("none", "object", "word", "string", "int64", "float32")
-_MAX_SHOWN = 30
-
-
-def shortened(value: str) -> str:
-    """Return the start of a value, for an error message."""
-    return value if len(value) <= _MAX_SHOWN else value[:_MAX_SHOWN] + "…"
 
 
 class FoundType(NamedTuple):
@@ -23,18 +17,11 @@ class FoundType(NamedTuple):
     Attributes:
         dtype: Stored dtype; "word" for nan and inf, which are numbers or text; "object" for values
             that an Example cannot store; "none" if there are no values.
-        value: The value.
-        place: Its position: "line 3".
-        path: Path of its file.
+        example: The value and its position, for an error message.
     """
 
     dtype: str
-    value: str
-    place: str
-    path: str
-
-    def __str__(self) -> str:
-        return f"{shortened(self.value)} in {self.place} of {self.path!r}"
+    example: str
 
 
 def add_types(found: dict[str, FoundType], others: Mapping[str, FoundType]) -> None:
@@ -49,8 +36,8 @@ def add_types(found: dict[str, FoundType], others: Mapping[str, FoundType]) -> N
         text, number = types.get("string"), types.get("int64") or types.get("float32")
         if text and number:
             raise ConversionError(
-                f"mixed types: {number} is a number, {text} is text; give the column a type, such "
-                'as "string"',
+                f"mixed types: {number.example} is a number, {text.example} is text; give the "
+                'column a type, such as "string"',
                 feature=name,
             )
         found[name] = max(one, other, key=lambda each: _ORDER.index(each.dtype))
@@ -68,8 +55,8 @@ def stored_dtypes(found: Mapping[str, FoundType], names: Iterable[str]) -> dict[
     for name, dtype in dtypes.items():
         if dtype == "object":
             raise ConversionError(
-                f"an Example cannot store an object or list in a value: {found[name]}; leave the "
-                "column out with exclude",
+                f"an Example cannot store an object or list in a value: {found[name].example}; "
+                "leave the column out with exclude",
                 feature=name,
             )
     return {

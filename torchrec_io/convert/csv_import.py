@@ -7,6 +7,7 @@ import functools
 import io
 import itertools
 import os
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -17,11 +18,12 @@ from ..checks import counted
 from ..errors import ConversionError
 from ..tools.report import Result
 from . import arrow as pa
-from .arrow_rows import ColumnTypes, Table, encode_table
+from .arrow_rows import ColumnTypes, encode_table
 from .columns import FoundType, add_types, stored_dtypes
 from .conversion import Conversion, FoundPiece, size_of
 from .escaped_text import END, EscapedText, unescaped
 from .options import ColumnOptions, Options, Types
+from .rows import Table
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -121,7 +123,7 @@ def _columns_of(files: Sequence[Location], columns: Sequence[str] | None) -> lis
                     + ", ".join(names),
                     path=file.name,
                 )
-    duplicates = [name for name in names if names.count(name) > 1]
+    duplicates = [name for name, count in Counter(names).items() if count > 1]
     if duplicates or "" in names or not names:
         reason = (
             f"two columns are named {duplicates[0]!r}" if duplicates else "a column has no name"
@@ -221,7 +223,7 @@ def _find_types(table: Table, names: Sequence[str]) -> FoundPiece:
     """Find the dtypes that some columns need. Digits with a leading zero (02134) are text."""
     found: dict[str, FoundType] = {}
     for name in names:
-        values = table.batch.column(name).view(pa.binary())
+        values = table.columns.column(name).view(pa.binary())
         is_left = pa.compute.is_valid(values)
         for dtype, pattern in _PATTERNS.items():
             is_match = pa.compute.match_substring_regex(values, rf"^\s*{pattern}\s*$")
@@ -230,5 +232,5 @@ def _find_types(table: Table, names: Sequence[str]) -> FoundPiece:
             i = pa.compute.index(is_match, True).as_py()
             if i >= 0:
                 value = repr(values[i].as_py().decode(errors="replace"))
-                add_types(found, {name: FoundType(dtype, value, table.places[i], table.path)})
+                add_types(found, {name: FoundType(dtype, table.example(i, value))})
     return FoundPiece(found, table.size)

@@ -17,9 +17,8 @@ from . import arrow as pa
 
 _ESCAPE = "\ufffe"
 _ESCAPED_ESCAPE, _ESCAPED_BYTE = _ESCAPE + "0", _ESCAPE + "1"
+# A value that no escaped text has.
 END = _ESCAPE + "2"
-"""A value that differs from all values of a file."""
-
 _READ_BYTES = 1 << 16
 _INVALID_BYTES = re.compile("[\udc80-\udcff]")  # as surrogateescape decodes them
 

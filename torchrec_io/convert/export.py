@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import closing
 from typing import Any
 
 from .._order.selection import Selection
-from .._parsing.failures import RecordFailure
 from .._records.record_block import RecordBlock
 from .._schema.schema import Schema
 from .._storage.local import StrPath
@@ -16,6 +16,7 @@ from ..inspection.inference import InferredParts, infer_surveyed
 from ..inspection.record_sample import all_records
 from ..inspection.survey_files import survey_sample
 from ..inspection.surveyor import Survey, Surveyor
+from ..tools.outputs import refuse_inputs
 from ..tools.record_files import RecordFiles
 from ..tools.report import JobReport, Result
 from .options import ColumnOptions, ExportOptions, check_options
@@ -34,6 +35,7 @@ class Export:
     Args:
         paths: Files, glob patterns, directories or URLs.
         options: Keyword options of the conversion.
+        outputs: Files to write, as far as they are known, and files to remove.
 
     Attributes:
         report: Counts of the conversion.
@@ -44,9 +46,15 @@ class Export:
 
     Raises:
         TypeError: If there is an unknown option.
+        ValueError: If an output is an input.
     """
 
-    def __init__(self, paths: StrPath | Iterable[StrPath], options: ExportOptions) -> None:
+    def __init__(
+        self,
+        paths: StrPath | Iterable[StrPath],
+        options: ExportOptions,
+        outputs: Iterable[Location] = (),
+    ) -> None:
         check_options(options, ExportOptions)
         self.report = JobReport(options.get("on_error", "raise"), options.get("watcher"))
         self.files = RecordFiles(
@@ -55,6 +63,7 @@ class Export:
             allow_missing=options.get("allow_missing", False),
             storage_options=options.get("storage_options"),
         )
+        refuse_inputs(self.files.locations, outputs)
         self.survey: Survey | None = None
         self._jobs = options.get("jobs", 1)
         self._surveyor = Surveyor(with_values=False)
@@ -146,6 +155,30 @@ class Export:
         ):
             yield self._parse(block)
 
+    def write_each(self, write: Callable[[int, Mapping[str, Any]], None]) -> None:
+        """Pass the number and the stored values of each valid record to a function, in order.
+
+        Args:
+            write: Function that writes the record. It may raise DecodeError, without the place of
+                the record, if it cannot be written.
+
+        Raises:
+            DecodeError: If a record does not fit the schema or cannot be written, unless the report
+                skips errors.
+            CorruptRecordError: If a record is damaged, unless the report skips errors.
+        """
+        with closing(self.blocks()) as blocks:
+            for rows in blocks:
+                count = 0
+                for position, number in enumerate(rows.block.numbers.tolist()):
+                    values = {name: column.row(position) for name, column in rows.columns.items()}
+                    try:
+                        write(number, values)
+                        count += 1
+                    except DecodeError as error:
+                        self.skip(number, error.reason, error.feature)
+                self.report.add(count, 0)
+
     def skip(self, number: int, reason: str, feature: str | None) -> None:
         """Count a record as skipped, or raise the reason."""
         [place] = self.files.reader.locate([number])
@@ -166,13 +199,9 @@ class Export:
         """Parse a block, without the records that do not fit the schema."""
         parsed, failures = self._parser.parse(block)
         for number, failure in failures:
-            self.skip(number, self._reason(failure), failure.feature)
+            # The remedy stands in the place of the hint.
+            reason = failure._replace(hint=None).message(with_offset=True)
+            self.skip(number, f"{reason}; {self._remedy}", failure.feature)
         if self.survey is None:
             self._surveyor.add(parsed.block)
         return parsed
-
-    def _reason(self, failure: RecordFailure) -> str:
-        reason = failure.reason
-        if failure.offset is not None:
-            reason += f", at byte {failure.offset} of the record"
-        return f"{reason}; {self._remedy}"

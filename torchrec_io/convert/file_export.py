@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterable
-from contextlib import closing
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from .._storage.local import StrPath
 from .._storage.location import Location
 from .._writing.named_file import open_named
 from .._writing.output_group import OutputGroup
+from ..errors import DecodeError
 from ..tools.report import Result
 from .export import Export
 from .file_names import checked_path, suffix_of
@@ -80,33 +80,25 @@ def to_files(
     export = Export(paths, options)
     schema = _schema(Schema(**export.infer().parts), feature, name_from, by_class)
     export.use(StoredParser(schema), _REMEDY)
-    blocks = export.blocks()
-    with OutputGroup() as group, closing(blocks):
+    with OutputGroup() as group:
         inside = _Folder(group.open_folder(Location(target)), target)
-        for rows in blocks:
-            before = inside.files
-            for position, number in enumerate(rows.block.numbers.tolist()):
-                values = {name: column.row(position) for name, column in rows.columns.items()}
-                [data] = values[feature]
-                source = by_class
-                try:
-                    path = "" if by_class is None else _folder_of(values[by_class])
-                    source = name_from
-                    name = None if name_from is None else values[name_from][0]
-                    inside.write(path + _name_of(name, number, data), data)
-                except ValueError as error:
-                    export.skip(number, str(error), source)
-            export.report.add(inside.files - before, 0)
+
+        def write(number: int, values: Mapping[str, Any]) -> None:
+            [data] = values[feature]
+            folder = "" if by_class is None else _folder_of(values[by_class], by_class)
+            name = f"{number:09d}"
+            if name_from is not None:
+                name = checked_path(values[name_from][0], name_from)
+            if not os.path.splitext(name)[1]:
+                name = f"{name}.{suffix_of(data)}"
+            inside.write(folder + name, data, name_from)
+
+        export.write_each(write)
     return export.report.result([output], [export.report.records], file_bytes=inside.size)
 
 
-def _folder_of(value: Any) -> str:
-    return f"{int(value) if isinstance(value, np.ndarray) else checked_path(value[0])}/"
-
-
-def _name_of(name: bytes | None, number: int, data: bytes) -> str:
-    path = f"{number:09d}" if name is None else checked_path(name)
-    return path if os.path.splitext(path)[1] else f"{path}.{suffix_of(data)}"
+def _folder_of(value: Any, feature: str) -> str:
+    return f"{int(value) if isinstance(value, np.ndarray) else checked_path(value[0], feature)}/"
 
 
 class _Folder:
@@ -117,24 +109,24 @@ class _Folder:
         target: Path of the folder then, for error messages.
 
     Attributes:
-        files: Number of files.
         size: Size of all files in bytes.
     """
 
     def __init__(self, temporary: str, target: str) -> None:
         self._temporary = temporary
         self._target = target
-        self.files = self.size = 0
+        self.size = 0
 
-    def write(self, path: str, data: bytes) -> None:
+    def write(self, path: str, data: bytes, feature: str | None) -> None:
         """Write a file.
 
         Args:
             path: Path in the folder.
             data: Content of the file.
+            feature: Name of the feature that has the name, for the error message.
 
         Raises:
-            ValueError: If there is a file of this name, or of the name of its folder, also where
+            DecodeError: If there is a file of this name, or of the name of its folder, also where
                 the file system does not distinguish two names.
         """
         inside = os.path.join(self._temporary, path)
@@ -142,12 +134,10 @@ class _Folder:
             os.makedirs(os.path.dirname(inside), exist_ok=True)
             file = open_named(inside, os.path.join(self._target, path), "xb")
         except (FileExistsError, NotADirectoryError):
-            raise ValueError(
-                f"an earlier record has the file name {path!r}, or a part of it"
-            ) from None
+            reason = f"an earlier record has the file name {path!r}, or a part of it"
+            raise DecodeError(reason, feature=feature) from None
         with file:
             file.write(data)
-        self.files += 1
         self.size += len(data)
 
 

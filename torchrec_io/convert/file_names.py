@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from ..errors import DecodeError
 from ..inspection.byte_formats import EMPTY, TEXT, sniff
 
 _MAX_PART_BYTES = 200  # most systems allow 255, and a suffix may be added
@@ -48,15 +49,16 @@ def suffix_of(data: bytes) -> str:
     return _SUFFIXES.get(sniff(data), "bin")
 
 
-def checked_path(value: bytes) -> str:
+def checked_path(value: bytes, feature: str) -> str:
     """Return a path from data, which stays inside the folder that it is joined to.
 
     Args:
         value: UTF-8 text. ``/`` separates folders. Every part must be a valid name on all common
             systems.
+        feature: Name of the feature that has the value, for the error message.
 
     Raises:
-        ValueError: If the value is not such a path. The message gives the reason.
+        DecodeError: If the value is not such a path. The message gives the reason.
     """
     try:
         text = value.decode()
@@ -65,7 +67,7 @@ def checked_path(value: bytes) -> str:
         reason = "it is not UTF-8"
     if reason is not None:
         shown = value if len(value) <= 60 else value[:60] + b"..."
-        raise ValueError(f"{shown!r} is not a valid file name: {reason}")
+        raise DecodeError(f"{shown!r} is not a valid file name: {reason}", feature=feature)
     return text
 
 

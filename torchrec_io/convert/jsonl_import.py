@@ -16,7 +16,6 @@ from ..tools.report import Result
 from . import arrow as pa
 from .arrow_rows import (
     ColumnTypes,
-    Table,
     encode_table,
     shown,
     stored_dtype,
@@ -25,6 +24,7 @@ from .arrow_rows import (
 from .columns import FoundType, stored_dtypes
 from .conversion import Conversion, FoundPiece, size_of
 from .options import ColumnOptions, Options, Types
+from .rows import Table
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -144,6 +144,12 @@ def _parse(lines: Sequence[bytes]) -> Any:
     rows = [_DECODER.decode(line.decode()) for line in lines]
     if not all(isinstance(row, dict) for row in rows):
         raise ValueError("the line is not an object")
+    # A column has one type, so where one line has a list, all have lists.
+    lists = {name for row in rows for name, value in row.items() if isinstance(value, list)}
+    for row in rows if lists else ():
+        for name in lists & row.keys():
+            if not isinstance(row[name], (list, type(None))):
+                row[name] = [row[name]]
     return pa.RecordBatch.from_struct_array(pa.array(rows, None if rows else pa.struct([])))
 
 
@@ -163,10 +169,10 @@ _DECODER = json.JSONDecoder(object_pairs_hook=_members)
 def _find_types(table: Table, typed: Types) -> FoundPiece:
     """Find the dtypes that members need. Errors of lines are reported when they are converted."""
     found: dict[str, FoundType] = {}
-    for name, column in zip(table.batch.schema.names, table.batch.columns, strict=True):
+    for name, column in zip(table.columns.schema.names, table.columns.columns, strict=True):
         i = max(0, pa.compute.index(column.is_valid(), True).as_py())
         is_empty = pa.types.is_null(unnested(column.type)[1])
         dtype = "none" if is_empty else stored_dtype(column.type) or "object"
         dtype = typed.get(name, dtype)
-        found[name] = FoundType(dtype, shown(column[i]), table.places[i], table.path)
+        found[name] = FoundType(dtype, table.example(i, shown(column[i])))
     return FoundPiece(found, table.size)

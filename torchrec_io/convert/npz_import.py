@@ -24,9 +24,9 @@ from .._storage.location import Location
 from ..checks import counted
 from ..errors import ConversionError
 from ..tools.report import Result
-from .conversion import Conversion, ConvertedPiece
+from .conversion import Conversion
 from .options import Options
-from .rows import Row, encode_rows
+from .rows import Table, encode_rows
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -84,15 +84,6 @@ class _Array(NamedTuple):
         return FixedLenFeature(self.shape[1:], self.stored)
 
 
-class _ArrayRows(NamedTuple):
-    """Some rows: the number of the first, and the rows of each array by name."""
-
-    path: str
-    first: int
-    arrays: dict[str, npt.NDArray[Any]]
-    size: int
-
-
 def from_npz(
     sources: StrPath | Sequence[StrPath], destination: StrPath, **options: Unpack[Options]
 ) -> Result:
@@ -133,9 +124,9 @@ def from_npz(
     sizes = [array.row_bytes * array.shape[0] for arrays in archives for array in arrays]
     conversion.report.watcher.started(sum(sizes))
     schema = Schema({array.name: array.spec() for array in archives[0]})
-    work = functools.partial(_convert, dtypes={array.name: array.stored for array in archives[0]})
-    pieces = itertools.chain.from_iterable(map(_pieces, files, archives))
-    return conversion.write(work, pieces, schema)
+    dtypes = {array.name: array.stored for array in archives[0]}
+    tables = itertools.chain.from_iterable(map(_tables, files, archives))
+    return conversion.write(functools.partial(encode_rows, dtypes=dtypes), tables, schema)
 
 
 def _arrays_of(source: Location) -> list[_Array]:
@@ -206,7 +197,8 @@ def _named_damage(path: str) -> Iterator[None]:
 # ---- reading ----
 
 
-def _pieces(file: Location, arrays: Sequence[_Array]) -> Iterator[_ArrayRows]:
+def _tables(file: Location, arrays: Sequence[_Array]) -> Iterator[Table]:
+    """Yield the rows of an archive in pieces."""
     row_bytes = max(1, sum(array.row_bytes for array in arrays))
     step = max(1, min(_PIECE_ROWS, _PIECE_BYTES // row_bytes))
     with (
@@ -219,9 +211,11 @@ def _pieces(file: Location, arrays: Sequence[_Array]) -> Iterator[_ArrayRows]:
         readers = [_read_rows(*pair, step) for pair in zip(opened, arrays, strict=True)]
         first = 0
         for rows in zip(*readers, strict=True):
-            named = {array.name: part for array, part in zip(arrays, rows, strict=True)}
-            yield _ArrayRows(file.name, first, named, len(rows[0]) * row_bytes)
-            first += len(rows[0])
+            columns = {array.name: part for array, part in zip(arrays, rows, strict=True)}
+            end = first + len(rows[0])
+            places = [f"row {number}" for number in range(first, end)]
+            yield Table(file.name, columns, places, len(places) * row_bytes)
+            first = end
 
 
 def _read_rows(file: IO[bytes], array: _Array, step: int) -> Iterator[npt.NDArray[Any]]:
@@ -252,14 +246,3 @@ def _read_array(file: IO[bytes], array: _Array, shape: Sequence[int]) -> npt.NDA
         if characters.max() > _LAST_CHARACTER:
             raise ValueError(f"the array {array.name!r} has text that is not Unicode")
     return np.frombuffer(data, array.dtype).reshape(shape)
-
-
-# ---- in the processes ----
-
-
-def _convert(piece: _ArrayRows, dtypes: dict[str, str]) -> ConvertedPiece:
-    rows = [
-        Row(piece.path, f"row {number}", dict(zip(piece.arrays, values, strict=True)))
-        for number, values in enumerate(zip(*piece.arrays.values(), strict=True), piece.first)
-    ]
-    return encode_rows(rows, dtypes, piece.size)

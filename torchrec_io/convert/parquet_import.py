@@ -14,9 +14,10 @@ from .._storage.location import Location
 from ..errors import ConversionError
 from ..tools.report import Result
 from . import arrow as pa
-from .arrow_rows import ColumnTypes, Table, encode_table
+from .arrow_rows import ColumnTypes, encode_table
 from .conversion import Conversion, size_of
 from .options import ColumnOptions, Options, Types
+from .rows import Table
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

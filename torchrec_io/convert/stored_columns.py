@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from .._parsing.arrays import Arena, view_of
 from .._parsing.failures import RecordFailure
-from .._parsing.layout import BytesColumn, Column, DenseColumns, Numbers, RaggedColumn, Values
+from .._parsing.layout import DenseColumns, Numbers, Texts
 from .._parsing.parser import ExampleParser
 from .._parsing.valid_records import parse_columns
 from .._records.record_block import RecordBlock
@@ -60,6 +60,29 @@ class StoredColumn:
         return [self.values[start:stop].tobytes() for start, stop in itertools.pairwise(starts)]
 
 
+class _StoredViews:
+    """Maker of the stored columns of an arena, in the place of ``ArenaViews``."""
+
+    def __init__(self, arena: Arena) -> None:
+        self._arena = arena
+
+    def numbers(self, dtype: str, shape: tuple[int, ...], at: int) -> StoredColumn:
+        values = view_of(self._arena, Numbers(dtype, shape, at)).reshape(-1)
+        return StoredColumn(dtype, shape[1:], (), values)
+
+    def texts(self, texts: Texts) -> StoredColumn:
+        count = math.prod(texts.shape)
+        offsets = view_of(self._arena, Numbers("int64", (count + 1,), texts.offsets_at))
+        data = self._arena[texts.data_at : texts.data_at + texts.data_bytes]
+        return StoredColumn("string", texts.shape[1:], (), data, offsets)
+
+    def dense(self, columns: DenseColumns) -> list[StoredColumn]:
+        return [self.numbers(*numbers) for _, numbers in columns.arrays()]
+
+    def ragged(self, rows: StoredColumn, offsets: StoredColumn) -> StoredColumn:
+        return replace(rows, shape=None, splits=(offsets.values, *rows.splits))
+
+
 class StoredBlock(NamedTuple):
     """Some records and the columns of their features, in the order of the schema."""
 
@@ -93,38 +116,12 @@ class StoredParser:
             The records that fit the schema, and the number and failure of each of the others.
         """
         parsed, failures = parse_columns(self._parser, block)
-        views = self._views(parsed.columns, parsed.arena)
-        numbers = [int(block.numbers[failure.position]) for failure in failures]
-        return StoredBlock(parsed.block, views), list(zip(numbers, failures, strict=True))
-
-    def _views(self, columns: tuple[Column, ...], arena: Arena) -> dict[str, StoredColumn]:
-        found: dict[str, StoredColumn] = {}
-        for column in columns:
-            if isinstance(column, DenseColumns):
-                for number, name in enumerate(column.names):
-                    values = Numbers(column.dtype, column.shape, column.at + number * column.stride)
-                    found[name] = _column(arena, values, column.shape[1:], ())
-            elif isinstance(column, BytesColumn):
-                found[column.name] = _column(arena, column.values, column.values.shape[1:], ())
-            else:
-                assert isinstance(column, RaggedColumn)
-                splits = tuple(view_of(arena, split) for split in column.splits)
-                found[column.name] = _column(arena, column.values, None, splits)
-        return {name: found[name] for name in self.schema}
-
-
-def _column(
-    arena: Arena,
-    values: Values,
-    shape: tuple[int, ...] | None,
-    splits: tuple[npt.NDArray[Any], ...],
-) -> StoredColumn:
-    if isinstance(values, Numbers):
-        return StoredColumn(values.dtype, shape, splits, view_of(arena, values).reshape(-1))
-    count = math.prod(values.shape)
-    offsets = view_of(arena, Numbers("int64", (count + 1,), values.offsets_at))
-    data = arena[values.data_at : values.data_at + values.data_bytes]
-    return StoredColumn("string", shape, splits, data, offsets)
+        views: dict[str, StoredColumn] = {}
+        maker = _StoredViews(parsed.arena)
+        for column in parsed.columns:
+            column.add_views(maker, views)
+        found = StoredBlock(parsed.block, {name: views[name] for name in self.schema})
+        return found, [(int(block.numbers[failure.position]), failure) for failure in failures]
 
 
 # ---- schemas ----

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import closing
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from .._writing.shards import find_shards, refuse_shards, shards_of
 from ..checks import check_integer
 from ..errors import SchemaError
 from ..inspection.byte_formats import EMPTY, TEXT
-from ..tools.outputs import check_file_name, refuse_inputs
+from ..tools.outputs import check_file_name
 from ..tools.report import Result
 from . import arrow as pa
 from .arrow_rows import cast_column
@@ -99,9 +99,10 @@ def to_parquet(
     pa.load()
     start = os.fspath(destination).removesuffix(".parquet")
     name = check_file_name(start, options.get("storage_options"))
-    outputs = _Outputs(name, ".parquet", num_shards, force=force)
-    export = Export(paths, options)
-    return outputs.write(export, schema, ColumnOptions(include, exclude))
+    outputs = _Outputs.of(name, ".parquet", num_shards, force=force)
+    export = Export(paths, options, outputs.all)
+    export.choose(schema, ColumnOptions(include, exclude))
+    return _write(export, outputs, pa.parquet.ParquetWriter, has_lists=True)
 
 
 def to_csv(
@@ -152,72 +153,71 @@ def to_csv(
     pa.load()
     start = os.fspath(destination).removesuffix(".csv")
     name = check_file_name(start, options.get("storage_options"))
-    outputs = _Outputs(name, ".csv", num_shards, force=force)
-    export = Export(paths, options)
-    return outputs.write(export, schema, ColumnOptions(include, exclude))
+    outputs = _Outputs.of(name, ".csv", num_shards, force=force)
+    export = Export(paths, options, outputs.all)
+    export.choose(schema, ColumnOptions(include, exclude))
+    return _write(export, outputs, pa.csv.CSVWriter, has_lists=False)
 
 
-class _Outputs:
+class _Outputs(NamedTuple):
     """The files of a table.
 
-    Args:
-        name: Path of the only file without its suffix, or common start of the paths of the shards.
-        suffix: Suffix of the files, which is that of a format.
-        num_shards: Number of shards, or None for one file.
+    Attributes:
+        files: The files to write.
+        replaced: Other shards of their name, which are removed.
         force: Whether outputs that exist are replaced.
     """
 
-    def __init__(
-        self,
-        name: Location,
-        suffix: Literal[".parquet", ".csv"],
-        num_shards: int | None,
-        *,
-        force: bool,
-    ) -> None:
-        self._is_csv = suffix == ".csv"
-        self._force = force
-        self._locations = [name.beside(suffix)]
-        self._replaced: list[Location] = []  # other shards
-        if num_shards is not None:
-            num_shards = check_integer("num_shards", num_shards, 1)
-            self._locations = [shard.beside(suffix) for shard in shards_of(name, num_shards)]
-            pattern = re.compile(rf"-\d{{5}}-of-\d{{5}}{re.escape(suffix)}")
-            if not force:
-                refuse_shards(name, pattern)
-            self._replaced = find_shards(name, pattern, self._locations)
+    files: list[Location]
+    replaced: list[Location]
+    force: bool
 
-    def write(
-        self, export: Export, schema: Schema | Mapping[str, Any] | None, columns: ColumnOptions
-    ) -> Result:
-        """Write the records."""
-        refuse_inputs(export.files.locations, [*self._locations, *self._replaced])
-        export.choose(schema, columns)
-        arrow_schema = _arrow_schema(export, has_lists=not self._is_csv)
-        open_writer = pa.csv.CSVWriter if self._is_csv else pa.parquet.ParquetWriter
-        total, shards = len(export.files), len(self._locations)
-        counts = []
-        with OutputGroup(force=self._force) as group:
-            for i, location in enumerate(self._locations):
-                begin, end = total * i // shards, total * (i + 1) // shards
-                blocks = export.blocks(
-                    Span(begin, end - begin, total), max_records=_MAX_RECORDS, max_bytes=_MAX_BYTES
-                )
-                counts.append(0)
-                # Arrow gets an open file because it refuses names that are not UTF-8.
-                with (
-                    closing(blocks),
-                    group.open_file(location) as file,
-                    open_writer(file, arrow_schema) as writer,
-                ):
-                    for rows in blocks:
-                        table = _table(export, rows, arrow_schema)
-                        if table.num_rows:
-                            writer.write_table(table)
-                        export.report.add(table.num_rows, 0)
-                        counts[-1] += table.num_rows
-            group.remove(self._replaced)
-        return export.result(self._locations, counts)
+    @classmethod
+    def of(cls, name: Location, suffix: str, num_shards: int | None, *, force: bool) -> _Outputs:
+        """Return the outputs of a name, without its suffix."""
+        if num_shards is None:
+            return cls([name.beside(suffix)], [], force)
+        num_shards = check_integer("num_shards", num_shards, 1)
+        files = [shard.beside(suffix) for shard in shards_of(name, num_shards)]
+        pattern = re.compile(rf"-\d{{5}}-of-\d{{5}}{re.escape(suffix)}")
+        if not force:
+            refuse_shards(name, pattern)
+        return cls(files, find_shards(name, pattern, files), force)
+
+    @property
+    def all(self) -> list[Location]:
+        """All files that are written or removed."""
+        return self.files + self.replaced
+
+
+def _write(
+    export: Export, outputs: _Outputs, open_writer: Callable[..., Any], *, has_lists: bool
+) -> Result:
+    """Write the records to all files in turn, of which each gets consecutive ones."""
+    arrow_schema = _arrow_schema(export, has_lists=has_lists)
+    total, shards = len(export.files), len(outputs.files)
+    counts = []
+    with OutputGroup(force=outputs.force) as group:
+        for i, output in enumerate(outputs.files):
+            begin, end = total * i // shards, total * (i + 1) // shards
+            blocks = export.blocks(
+                Span(begin, end - begin, total), max_records=_MAX_RECORDS, max_bytes=_MAX_BYTES
+            )
+            counts.append(0)
+            # Arrow gets an open file because it refuses names that are not UTF-8.
+            with (
+                closing(blocks),
+                group.open_file(output) as file,
+                open_writer(file, arrow_schema) as writer,
+            ):
+                for rows in blocks:
+                    table = _table(export, rows, arrow_schema)
+                    if table.num_rows:
+                        writer.write_table(table)
+                    export.report.add(table.num_rows, 0)
+                    counts[-1] += table.num_rows
+        group.remove(outputs.replaced)
+    return export.result(outputs.files, counts)
 
 
 # ---- columns ----

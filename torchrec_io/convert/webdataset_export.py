@@ -25,6 +25,7 @@ from .._storage.location import Location
 from .._writing.output_group import OutputGroup
 from .._writing.shards import find_shards, refuse_shards
 from ..checks import check_integer
+from ..errors import DecodeError
 from ..tools.outputs import check_file_name, refuse_inputs
 from ..tools.report import Result
 from .export import Export
@@ -112,22 +113,16 @@ def to_webdataset(
     export.choose(schema)
     members = _members(export.schema, extensions or {})
     _check_key(export.schema, key)
-    blocks = export.blocks()
     with (
         OutputGroup(force=force) as group,
         closing(_TarFiles(group, start, max_bytes)) as tars,
-        closing(blocks),
     ):
-        for rows in blocks:
-            before = sum(tars.counts)
-            for position, number in enumerate(rows.block.numbers.tolist()):
-                values = {each: column.row(position) for each, column in rows.columns.items()}
-                sample = [file for each in members for file in each.files(values[each.feature])]
-                try:
-                    tars.add(f"{number:09d}" if key is None else _key_of(values[key]), sample)
-                except ValueError as error:
-                    export.skip(number, str(error), key)
-            export.report.add(sum(tars.counts) - before, 0)
+
+        def write(number: int, values: Mapping[str, Any]) -> None:
+            files = [file for each in members for file in each.files(values[each.feature])]
+            tars.add(f"{number:09d}" if key is None else _key_of(values[key], key), files, key)
+
+        export.write_each(write)
         tars.close()
         others = find_shards(start, _SHARD_SUFFIX, tars.files)
         refuse_inputs(export.files.locations, [*tars.files, *others])
@@ -158,10 +153,10 @@ def _check_known(schema: Schema, names: Iterable[str]) -> None:
             )
 
 
-def _key_of(value: Any) -> str:
+def _key_of(value: Any, feature: str) -> str:
     if isinstance(value, np.ndarray):
         return str(int(value))
-    folder, base = os.path.split(checked_path(value[0]))
+    folder, base = os.path.split(checked_path(value[0], feature))
     # In WebDataset the suffix begins at the first dot of the last part.
     return os.path.join(folder, os.path.splitext(base)[0].replace(".", "_"))
 
@@ -299,31 +294,34 @@ class _TarFiles:
         """Finish the last tar file."""
         self._stack.close()
 
-    def add(self, key: str, sample: Sequence[tuple[str, bytes]]) -> None:
+    def add(self, key: str, sample: Sequence[tuple[str, bytes]], feature: str | None) -> None:
         """Write a sample.
 
         Args:
             key: Key of the sample.
             sample: Extension and content of each file.
+            feature: Name of the feature that has the key.
 
         Raises:
-            ValueError: If the tar file has a sample with this key, or the sample has no files or
+            DecodeError: If the tar file has a sample with this key, or the sample has no files or
                 several files of the same name.
         """
-        files = [(f"{key}.{extension}", data) for extension, data in sample]
-        for name, _ in files:
-            if _RESERVED_NAME.match(name):
-                raise ValueError(f"WebDataset would skip the file {name!r}, whose name is reserved")
-        if not files or len({name for name, _ in files}) < len(files):
-            raise ValueError("the sample has no files, or several files of the same name")
-        size = sum(_size_in_tar(name, data) for name, data in files)
-        if self.counts[-1] and not self._has_room(size):
+        files = {f"{key}.{extension}": data for extension, data in sample}
+        reserved = next(filter(_RESERVED_NAME.match, files), None)
+        if reserved is not None:
+            reason = f"WebDataset would skip the file {reserved!r}, whose name is reserved"
+            raise DecodeError(reason, feature=feature)
+        if not files or len(files) < len(sample):
+            raise DecodeError("the sample has no files, or several files of the same name")
+        members = [(_info(name, data), data) for name, data in files.items()]
+        if self.counts[-1] and not self._has_room(sum(_size_in_tar(each) for each, _ in members)):
             self._begin()
         if key in self._keys:
-            raise ValueError(f"an earlier record of the tar file has the key {key!r}")
+            reason = f"an earlier record of the tar file has the key {key!r}"
+            raise DecodeError(reason, feature=feature)
         self._keys.add(key)
-        for name, data in files:
-            self._tar.addfile(_info(name, data), io.BytesIO(data))
+        for info, data in members:
+            self._tar.addfile(info, io.BytesIO(data))
         self.counts[-1] += 1
 
     def _has_room(self, size: int) -> bool:
@@ -349,6 +347,6 @@ def _info(name: str, data: bytes) -> tarfile.TarInfo:
     return info
 
 
-def _size_in_tar(name: str, data: bytes) -> int:
-    header = len(_info(name, data).tobuf(tarfile.PAX_FORMAT))
-    return header + -(-len(data) // _BLOCK_BYTES) * _BLOCK_BYTES
+def _size_in_tar(info: tarfile.TarInfo) -> int:
+    header = len(info.tobuf(tarfile.PAX_FORMAT))
+    return header + -(-info.size // _BLOCK_BYTES) * _BLOCK_BYTES

@@ -74,6 +74,8 @@ def seeds() -> Iterator[bytes]:
         b"a,a\n1,2\n",
         b"a,b\n1\n1,2,3\n\xff,1\n",
         b'a\n"x"y\n"open',
+        b"a,b\n\xff\n\xef\xbf\xbe0,\xef\xbf\xbe2\n",
+        b'a,b\n1,"x\n2,3\n',
     ]
     for file in files:
         for bits in range(8):
