@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import re
 import shutil
 import subprocess
@@ -78,6 +79,19 @@ def test_every_short_test_is_quick_or_slow() -> None:
         is_slow, is_long = marks
         chosen = [eval(rule, {"slow": is_slow, "long": is_long}) for rule in (quick, slow)]  # noqa: S307  # of the Makefile
         assert sum(chosen) == (not is_long)
+
+
+@pytest.mark.slow
+def test_a_build_without_a_compiler_says_what_to_install(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "pip", "wheel", "--no-build-isolation", "--no-deps", str(ROOT)]
+    command += ["-w", str(tmp_path), "-C", f"build-dir={tmp_path / 'build'}"]
+    environment = {**os.environ, "CXX": "/nowhere/c++"}
+    done = subprocess.run(command, check=False, capture_output=True, text=True, env=environment)
+    assert done.returncode == 1
+    assert "/nowhere/c++" in done.stdout + done.stderr
+    assert (
+        "a C++20 compiler (Debian: g++; macOS: xcode-select --install)" in done.stdout + done.stderr
+    )
 
 
 def test_issue_forms_have_required_keys() -> None:
