@@ -1,8 +1,9 @@
 # These two commands do everything on a fresh machine, set-up included:
 #
 #   make demo    train a model on TFRecord data that TensorFlow wrote
-#   make test    lint, types, docs, native tests with sanitizers, fuzzing, tests, TensorFlow interop
+#   make test    lint, types, docs, native tests with sanitizers, unit tests, comparisons with TensorFlow
 #
+# `make slow` runs the tests that take longer, and `make long` those that take hours. CI runs .ci/run.
 PYTHON ?= python3
 VENV := .venv
 TF_VENV := .venv-tf
@@ -16,22 +17,28 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Keep bytecode: the tests start many processes, which would compile the package again.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test long setup setup-tf native-headers browser build lint types docs tests unit slow native fuzz sanitize package wheel
+.PHONY: demo test slow long setup setup-tf native-headers browser build lint types docs unit slow-tests native fuzz sanitize package wheel
 .PHONY: bench stub format mutants trainers clean serve
 
 demo: build
 	python examples/train_digits.py
 
-# Both environments are set up at once, because pip uses one core. Fuzzing begins with the same seed each time, so that
-# a failure can be repeated; that of `long` does not.
-test: export FUZZ_SEED := 1
+# Both environments are set up at once, because pip uses one core.
 test:
 	$(MAKE) -j 2 setup setup-tf
-	$(MAKE) lint types docs native fuzz package tests
+	$(MAKE) lint types docs native unit
 
-# Run longer tests: 10 minutes of fuzzing per target, the wheel without native decoders, the build for OSS-Fuzz, a
+# Fuzz for a short time, run sanitizers with Python, test the package, and run the tests marked slow: faults, kills,
+# trainers, clusters, stores, files that TensorFlow writes. Fuzzing begins with the same seed each time, so that a failure
+# can be repeated; that of `long` does not.
+slow: export FUZZ_SEED := 1
+slow:
+	$(MAKE) -j 2 setup setup-tf
+	$(MAKE) fuzz sanitize package slow-tests
+
+# Run the longest tests: 10 minutes of fuzzing per target, the wheel without native decoders, the build for OSS-Fuzz, a
 # short soak test, 1000 examples per property, faults of all calls, and the tests marked long.
-long: build setup-tf
+long: setup build setup-tf
 	$(MAKE) fuzz SECONDS=600
 	tests/package/run.sh build/package --without-libraries
 	tests/fuzz/oss-fuzz/check.sh build/oss-fuzz
@@ -46,13 +53,19 @@ setup-tf: $(TF_VENV)/.ready
 # Python compiles what it imports: pip would take two minutes to compile all that it installs.
 PIP_INSTALL := pip install -q --no-compile
 
-# Install torch first: isolated builds would otherwise install their own version.
-$(VENV)/.ready: pyproject.toml constraints.txt
+# Build the package and install what it needs to run: enough for `make demo`. Build tools come first, because an
+# isolated build would install its own.
+$(VENV)/.built: pyproject.toml constraints.txt
 	$(MAKE) native-headers
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/$(PIP_INSTALL) -c constraints.txt torch numpy scikit-build-core nanobind cmake ninja
+	$(BIN)/$(PIP_INSTALL) -c constraints.txt scikit-build-core nanobind cmake ninja
 	$(BIN)/$(PIP_INSTALL) -c constraints.txt --no-build-isolation \
-	  --config-settings build-dir=build/editable -e '.[dev]'
+	  --config-settings build-dir=build/editable -e .
+	touch $@
+
+# Add what checks, tests and docs need. The package is installed, so pip does not build it again.
+$(VENV)/.ready: $(VENV)/.built
+	$(BIN)/$(PIP_INSTALL) -c constraints.txt 'torchrec-io[dev]'
 	touch $@
 
 # Install the headers of libjpeg-turbo and libdeflate, which native decoding of JPEGs and PNGs needs, if they are
@@ -84,7 +97,7 @@ $(TF_VENV)/.ready: constraints-tf.txt
 
 # Rebuild changed native code. Importing the module does not rebuild it, because every test process
 # would check for changes.
-build: setup
+build: $(VENV)/.built
 	python -c "import importlib.util as util; util.find_spec('torchrec_io._core').loader.rebuild()"
 
 # ---- checks ----
@@ -100,7 +113,7 @@ lint: setup
 	clang-format --dry-run --Werror $(CPP)
 	zizmor -q --offline .github
 
-types: build
+types: setup build
 	mypy --num-workers $(JOBS)
 	python tests/package/check_typed.py
 	$(call MAKE_STUB,_core,build)
@@ -117,10 +130,10 @@ docs: setup
 	mkdocs build --strict -d build/site
 
 native: setup
-	JOBS=$(JOBS) tests/native/build.sh build/native
+	JOBS=$(JOBS) tests/native/build.sh build/native native_tests
 	ctest --test-dir build/native --no-tests=error --output-on-failure -j $(JOBS)
 
-fuzz: setup
+fuzz: setup build
 	JOBS=$(JOBS) tests/fuzz/run.sh build/native $(SECONDS)
 
 # Run threads, workers and exits with the core under TSan, and under ASan and UBSan. SECONDS is the
@@ -137,26 +150,23 @@ package: setup
 wheel: setup
 	python tests/package/wheels.py build/wheel
 
-# `unit` runs the quick tests, `slow` the others, `tests` both at once, and `long` all. Tests often wait for processes,
-# so one more runs at a time than there are cores. Tests of a module stay together, because many share servers.
+# `unit` runs the quick tests, `slow-tests` the others, and `long` all. Tests often wait for processes, so one more runs
+# at a time than there are cores. Tests of a module stay together, because many share servers.
 PYTEST = python -m pytest -n $$(($(JOBS) + 1)) --dist worksteal
-tests: build setup-tf browser
-	$(PYTEST) -m "not long"
-
-unit: build setup-tf browser
+unit: setup build setup-tf browser
 	$(PYTEST) -m "not slow and not long"
 
-slow: build setup-tf
-	$(PYTEST) -m slow
+slow-tests: setup build setup-tf browser
+	$(PYTEST) -m "slow and not long"
 
 # Change the core at 100 random places, and see whether the tests notice each change (hours).
-mutants: build setup-tf
+mutants: setup build setup-tf
 	python -m tests.mutants
 
 # Count records under each trainer, in all ways to use it (an hour), also with the second newest
 # Accelerate. The results make the table of docs/trainers.md.
 OLD_ACCELERATE := 1.14.0
-trainers: build
+trainers: setup build
 	python -m tests.trainers.full
 	python -m pip install -q --no-deps --upgrade --target build/accelerate accelerate==$(OLD_ACCELERATE)
 	PYTHONPATH=$(CURDIR)/build/accelerate python -m tests.trainers.full --check accelerate transformers
@@ -168,11 +178,11 @@ serve: setup
 	mkdocs serve
 
 # Each peer has its own environment in benchmarks/venvs. Peers that cannot be installed are skipped.
-bench: build setup-tf
+bench: setup build setup-tf
 	python benchmarks/run.py
 
 # Regenerate the generated files.
-stub: build
+stub: setup build
 	$(call MAKE_STUB,_core,torchrec_io)
 	$(call IF_BUILT,_jpeg) $(call MAKE_STUB,_jpeg,torchrec_io)
 	$(call IF_BUILT,_png) $(call MAKE_STUB,_png,torchrec_io)

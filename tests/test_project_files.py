@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import os
 import re
 import shutil
 import subprocess
@@ -47,9 +49,40 @@ def test_workflows(workflow: Path) -> None:
         assert "uses" in job or job["timeout-minutes"] <= 350
 
 
-def test_the_tests_of_ci_are_the_commands_of_the_readme() -> None:
-    commands = commands_of(ROOT / ".github/workflows/test.yml")
-    assert [run for run in commands if "make" in run] == ["make test", "make demo"]
+def test_ci_runs_the_same_commands_everywhere() -> None:
+    commands = [run for run in commands_of(ROOT / ".github/workflows/test.yml") if "make" in run]
+    assert commands == ["make test", "make slow", "make demo"]
+    assert commands == re.findall(r"^make .*$", read(".ci/run"), re.MULTILINE)
+
+
+@pytest.mark.parametrize("target", ["test", "slow"])
+def test_commands_call_targets_that_exist(target: str) -> None:
+    [recipe] = re.findall(rf"^{target}:\n((?:\t.*\n)+)", read("Makefile"), re.MULTILINE)
+    called = re.findall(r"[a-z-]+", " ".join(re.findall(r"\$\(MAKE\)(?: -j 2)?(.*)", recipe)))
+    assert len(called) > 4
+    assert set(called) <= makefile_targets()
+
+
+def test_every_short_test_is_quick_or_slow() -> None:
+    """The expressions of both commands select each test that is not marked long, once."""
+    [quick, slow] = re.findall(r"\$\(PYTEST\) -m \"(.*)\"", read("Makefile"))
+    for marks in itertools.product([False, True], repeat=2):
+        is_slow, is_long = marks
+        chosen = [eval(rule, {"slow": is_slow, "long": is_long}) for rule in (quick, slow)]  # noqa: S307  # of the Makefile
+        assert sum(chosen) == (not is_long)
+
+
+@pytest.mark.slow
+def test_a_build_without_a_compiler_says_what_to_install(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "pip", "wheel", "--no-build-isolation", "--no-deps", str(ROOT)]
+    command += ["-w", str(tmp_path), "-C", f"build-dir={tmp_path / 'build'}"]
+    environment = {**os.environ, "CXX": "/nowhere/c++"}
+    done = subprocess.run(command, check=False, capture_output=True, text=True, env=environment)
+    assert done.returncode == 1
+    assert "/nowhere/c++" in done.stdout + done.stderr
+    assert (
+        "a C++20 compiler (Debian: g++; macOS: xcode-select --install)" in done.stdout + done.stderr
+    )
 
 
 def test_hooks_have_the_versions_of_the_constraints() -> None:

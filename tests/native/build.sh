@@ -1,5 +1,9 @@
 #!/usr/bin/env bash
-# Build the native tests under ASan and UBSan, and the fuzz targets, which share the core: build.sh BUILD_DIR
+# Build the native tests under ASan and UBSan, and the fuzz targets, which share the core:
+#
+#   build.sh BUILD_DIR [TARGET]
+#
+# The target native_tests leaves out the fuzz targets.
 #
 # The fuzz targets need Clang with libFuzzer, protoc and protobuf's C++ library, and the headers of libjpeg-turbo and
 # libdeflate for one target each. What is missing is installed with apt-get by root. Otherwise targets are left out,
@@ -7,6 +11,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 build=$1
+target=${2:-all}
 
 find_clang() {
   for name in "${FUZZ_CXX:-}" clang++-19 clang++-18 clang++-17 clang++-16 clang++; do
@@ -44,4 +49,4 @@ else
   [ "${CI:-}" != true ]
 fi
 cmake -S . -B "$build" -G Ninja "${options[@]}" > /dev/null
-cmake --build "$build" -j "${JOBS:-$(nproc)}"
+cmake --build "$build" --target "$target" -j "${JOBS:-$(nproc)}"

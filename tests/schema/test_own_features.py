@@ -195,8 +195,8 @@ def test_a_schema_loads_only_the_code_of_its_columns() -> None:
     assert done.stdout == "False\nTrue False\n"
 
 
-def test_the_example_in_contributing(monkeypatch: pytest.MonkeyPatch) -> None:
-    text = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+def test_the_example_in_the_docs(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = (ROOT / "docs" / "extending.md").read_text("utf-8")
     spec, decoder = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     for name in ("my_package", "my_package.digits_column"):
         monkeypatch.setitem(sys.modules, name, types.ModuleType(name))

@@ -7,7 +7,7 @@
 namespace tio {
 namespace {
 
-constexpr std::size_t kStep = 1 << 12;
+constexpr std::size_t kStepBytes = 1 << 12;
 constexpr std::uint32_t kPolynomial = 0x82f63b78U;
 constexpr std::uint32_t kOne = 1U << 31;  // the lowest power is the highest bit
 
@@ -43,16 +43,17 @@ std::uint32_t shift_crc(std::uint32_t crc, std::uint64_t count) {
 }
 
 std::uint32_t CrcRanges::crc(std::size_t begin, std::size_t end) {
-  if (end - begin <= 2 * kStep) return crc32c(buffer_.subspan(begin, end - begin));
+  if (end - begin <= 2 * kStepBytes) return crc32c(buffer_.subspan(begin, end - begin));
   return crc_of_first(end) ^ shift_crc(crc_of_first(begin), end - begin);
 }
 
 std::uint32_t CrcRanges::crc_of_first(std::size_t count) {
-  const std::size_t step = count / kStep;
+  const std::size_t step = count / kStepBytes;
   while (starts_.size() <= step) {
-    starts_.push_back(crc32c(buffer_.subspan((starts_.size() - 1) * kStep, kStep), starts_.back()));
+    starts_.push_back(
+        crc32c(buffer_.subspan((starts_.size() - 1) * kStepBytes, kStepBytes), starts_.back()));
   }
-  return crc32c(buffer_.subspan(step * kStep, count - step * kStep), starts_[step]);
+  return crc32c(buffer_.subspan(step * kStepBytes, count - step * kStepBytes), starts_[step]);
 }
 
 }  // namespace tio
