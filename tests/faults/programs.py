@@ -36,12 +36,12 @@ from torchrec_io._storage.location import Location
 from torchrec_io._storage.paths import expand_paths, expand_sets
 from torchrec_io._storage.stamp import Stamp
 from torchrec_io.cluster.shard_folder import ShardFolder
-from torchrec_io.reports.extra import import_datasketches, import_jinja
+from torchrec_io.reports.extra import import_extra
 from torchrec_io.reports.reporting import report
 
 # Imported here once, and not in each of the processes that run a program.
-import_datasketches()
-import_jinja()
+import_extra("datasketches")
+import_extra("jinja2")
 
 OLD = [tio.encode_example({"n": number, "data": b"old"}) for number in range(6)]
 NEW = [tio.encode_example({"n": number, "data": b"new"}) for number in range(6)]
