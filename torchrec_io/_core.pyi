@@ -15,13 +15,6 @@ def allocate(size: int) -> Annotated[NDArray[numpy.uint8], dict(shape=(None,))]:
     Return an uninitialized array of bytes, aligned to 64 bytes, from the memory pool.
     """
 
-def kept_bytes() -> int:
-    """
-    Return the number of bytes that the memory pool keeps for reuse.
-
-    The number is 0 if another thread is using the pool.
-    """
-
 def compare_exchange(word: Annotated[NDArray[numpy.int64], dict(shape=(1), order='C', device='cpu')], expected: int, desired: int) -> bool:
     """
     Store `desired` in a word of shared memory if it is `expected`. Return whether it was.
@@ -290,10 +283,6 @@ class IndexHeader:
     def footer_bytes(self) -> int:
         """Number of bytes of the stream after the last record."""
 
-    @property
-    def has_seek_points(self) -> bool:
-        """True if the index file has a section of seek points."""
-
 class Index:
     """
     An index file that was checked.
@@ -348,14 +337,6 @@ class IndexScan:
         Raises:
             ValueError: If the file is not a valid index. The message explains why.
         """
-
-def read_index_header(head: bytes) -> IndexHeader:
-    """
-    Read the header of an index file from its first INDEX_HEADER_BYTES bytes.
-
-    Raises:
-        ValueError: If they are not a valid header. The message explains why.
-    """
 
 def encode_index(header: IndexHeader, starts: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu', writable=False)], gaps: Sequence[Gap], seek_points: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> bytes:
     """

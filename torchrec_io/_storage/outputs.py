@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 from typing import TypeAlias
 
@@ -10,7 +9,7 @@ from .folders import stamps_in
 from .location import Location
 from .pending_file import PendingFile, check_replaceable, output_exists, write_atomically
 from .remote.pending_object import PendingObject
-from .remote.upload import check_writable, delete_objects, exists, put_object
+from .remote.upload import check_writable, exists, put_object
 from .stamp import Stamp
 
 # An output that appears under its name only when it is complete.
@@ -49,19 +48,6 @@ def write_output(location: Location, data: bytes) -> Stamp | None:
         write_atomically(location, data)
         return None
     return put_object(location.name, data, location.options)
-
-
-def remove_output(location: Location) -> None:
-    """Remove a file or object, if there is one.
-
-    Raises:
-        OSError: If it cannot be removed.
-    """
-    if location.options is None:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(location)
-        return
-    delete_objects([location.name], location.options)
 
 
 def check_output(location: Location) -> None:

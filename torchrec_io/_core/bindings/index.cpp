@@ -29,14 +29,6 @@ nb::bytes bind_encode_index(const IndexHeader& header, const Vector<std::uint64_
   return nb::bytes(file.data(), file.size());
 }
 
-IndexHeader bind_read_index_header(nb::bytes head) {
-  IndexHeader header;
-  const auto* data = static_cast<const std::byte*>(head.data());
-  const char* reason = read_index_header({data, head.size()}, header);
-  if (reason != nullptr) throw nb::value_error(reason);
-  return header;
-}
-
 Index check_index(const std::shared_ptr<Index>& index, const std::string& reason) {
   if (index == nullptr) throw nb::value_error(reason.c_str());
   return std::move(*index);
@@ -87,9 +79,7 @@ void bind_one_index(nb::module_& m) {
       .def_ro("header_bytes", &IndexHeader::header_bytes,
               "Number of bytes of the stream before the first record.")
       .def_ro("footer_bytes", &IndexHeader::footer_bytes,
-              "Number of bytes of the stream after the last record.")
-      .def_ro("has_seek_points", &IndexHeader::has_seek_points,
-              "True if the index file has a section of seek points.");
+              "Number of bytes of the stream after the last record.");
 
   nb::class_<Index>(m, "Index",
                     "An index file that was checked.\n\n"
@@ -122,10 +112,6 @@ void bind_one_index(nb::module_& m) {
            "Raises:\n"
            "    ValueError: If the file is not a valid index. The message explains why.");
 
-  m.def("read_index_header", &bind_read_index_header, "head"_a,
-        "Read the header of an index file from its first INDEX_HEADER_BYTES bytes.\n\n"
-        "Raises:\n"
-        "    ValueError: If they are not a valid header. The message explains why.");
   m.def("encode_index", &bind_encode_index, "header"_a, "starts"_a, "gaps"_a, "seek_points"_a,
         "Return the bytes of an index file.\n\n"
         "Args:\n"
