@@ -20,11 +20,11 @@ bool is_supported(std::uint32_t type) {
 
 // Returns the name of a dtype as schemas spell it.
 std::string type_name(std::uint32_t number) {
-  constexpr const char* kNames[] = {
+  constexpr const char* kDtypeNames[] = {
       "unset",     "float32", "float64",    "int32",   "uint8",    "int16",   "int8",     "string",
       "complex64", "int64",   "bool",       "qint8",   "quint8",   "qint32",  "bfloat16", "qint16",
       "quint16",   "uint16",  "complex128", "float16", "resource", "variant", "uint32",   "uint64"};
-  if (number < std::size(kNames)) return kNames[number];
+  if (number < std::size(kDtypeNames)) return kDtypeNames[number];
   return "number " + std::to_string(static_cast<std::int32_t>(number)) + " of DataType";
 }
 
