@@ -139,7 +139,7 @@ fuzz: setup build
 # Run threads, workers and exits with the core under TSan, and under ASan and UBSan. SECONDS is the
 # time of each of 16 scenarios with each sanitizer.
 sanitize: setup
-	python -m tests.sanitize.run build --seconds $(SECONDS)
+	python -m tests.sanitize.run build --seconds $(SECONDS) --jobs $(JOBS)
 
 # Check that the wheel, built from the sdist, works outside the checkout.
 package: setup

@@ -41,7 +41,7 @@ def check_images(digits: str, decoder: str) -> None:
 def check_reports(digits: str, package: Path) -> None:
     """Check the templates of reports, and make a report if the optional packages are installed."""
     found = {path.name for path in (package / "reports" / "templates").iterdir()}
-    assert found == {"parts.html", "report.css", "report.html"}, found
+    assert found == {"charts.html", "parts.html", "report.css", "report.html"}, found
     if all(map(importlib.util.find_spec, ("datasketches", "jinja2"))):
         assert tio.report(digits).to_html().startswith("<!DOCTYPE html>")
 

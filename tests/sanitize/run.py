@@ -1,6 +1,6 @@
 """Build the package with a sanitizer, and run each scenario with it: ``make sanitize``.
 
-    python -m tests.sanitize.run BUILD_FOLDER --seconds 20 [--sanitizers thread address]
+    python -m tests.sanitize.run BUILD_FOLDER --seconds 20 [--jobs 2] [--sanitizers thread address]
 
 Only the native core is instrumented. Python, torch and NumPy are not, so the runtime of the
 sanitizer is preloaded. Each scenario runs in a process of its own.
@@ -9,10 +9,12 @@ sanitizer is preloaded. Each scenario runs in a process of its own.
 from __future__ import annotations
 
 import argparse
+import functools
 import os
 import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from .__main__ import SCENARIOS
@@ -48,17 +50,17 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("build", type=Path)
     parser.add_argument("--seconds", type=float, default=20.0, help="time of each scenario")
+    parser.add_argument("--jobs", type=int, default=1, help="number of scenarios at a time")
     parser.add_argument("--sanitizers", nargs="+", choices=OPTIONS, default=list(OPTIONS))
     parser.add_argument("--scenarios", nargs="+", choices=SCENARIOS, default=list(SCENARIOS))
     chosen = parser.parse_args()
     failed = []
     for sanitizer in chosen.sanitizers:
         folder = chosen.build.resolve() / f"sanitize-{sanitizer}"
-        site = build(sanitizer, folder)
-        for scenario in chosen.scenarios:
-            code = run(sanitizer, site, folder / "data", chosen.seconds, scenario)
-            if code != 0:
-                failed.append(f"{scenario} ({sanitizer}): exit code {code}")
+        one = functools.partial(run, sanitizer, build(sanitizer, folder), folder, chosen.seconds)
+        with ThreadPoolExecutor(chosen.jobs) as pool:
+            codes = zip(chosen.scenarios, pool.map(one, chosen.scenarios), strict=True)
+        failed += [f"{name} ({sanitizer}): exit code {code}" for name, code in codes if code != 0]
     if failed:
         raise SystemExit("failed:\n" + "\n".join(failed))
 
@@ -79,8 +81,9 @@ def build(sanitizer: str, folder: Path) -> Path:
     return site
 
 
-def run(sanitizer: str, site: Path, data: Path, seconds: float, scenario: str) -> int:
-    """Run a scenario with a sanitizer and return the exit code."""
+def run(sanitizer: str, site: Path, folder: Path, seconds: float, scenario: str) -> int:
+    """Run a scenario with a sanitizer, print its output, and return the exit code."""
+    data = folder / "data" / scenario
     shutil.rmtree(data, ignore_errors=True)
     data.mkdir(parents=True)
     packages = [path for path in sys.path if path.endswith("-packages")]
@@ -92,11 +95,22 @@ def run(sanitizer: str, site: Path, data: Path, seconds: float, scenario: str) -
         "PYTHONPATH": ":".join([str(site), *packages, str(ROOT)]),
         "XDG_CACHE_HOME": str(data / "cache"),
     }
-    print(f"---- {scenario} ({sanitizer})", flush=True)
     # TSan needs the usual addresses. -S leaves out the editable install, which would be found
     # before the build with the sanitizer.
     command = ["setarch", "-R", sys.executable, "-S", "-m", __package__, str(data), str(seconds)]
-    return subprocess.run([*command, scenario], check=False, env=environment, cwd=data).returncode
+    command += [scenario]
+    done = subprocess.run(
+        command,
+        check=False,
+        env=environment,
+        cwd=data,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+    )
+    print(f"---- {scenario} ({sanitizer})\n{done.stdout}", end="", flush=True)
+    return done.returncode
 
 
 def find_library(name: str) -> str:
