@@ -15,6 +15,13 @@ def allocate(size: int) -> Annotated[NDArray[numpy.uint8], dict(shape=(None,))]:
     Return an uninitialized array of bytes, aligned to 64 bytes, from the memory pool.
     """
 
+def kept_bytes() -> int:
+    """
+    Return the number of bytes that the memory pool keeps for reuse.
+
+    The number is 0 if another thread is using the pool.
+    """
+
 def compare_exchange(word: Annotated[NDArray[numpy.int64], dict(shape=(1), order='C', device='cpu')], expected: int, desired: int) -> bool:
     """
     Store `desired` in a word of shared memory if it is `expected`. Return whether it was.

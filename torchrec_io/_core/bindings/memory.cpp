@@ -56,6 +56,9 @@ bool bind_compare_exchange(const Word& word, std::int64_t expected, std::int64_t
 void bind_memory(nb::module_& m) {
   m.def("allocate", &allocate_array, "size"_a,
         "Return an uninitialized array of bytes, aligned to 64 bytes, from the memory pool.");
+  m.def("kept_bytes", &pool::kept_bytes,
+        "Return the number of bytes that the memory pool keeps for reuse.\n\n"
+        "The number is 0 if another thread is using the pool.");
   m.def("compare_exchange", &bind_compare_exchange, "word"_a, "expected"_a, "desired"_a,
         "Store `desired` in a word of shared memory if it is `expected`. Return whether it was.\n\n"
         "This is atomic between processes.");
