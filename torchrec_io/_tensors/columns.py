@@ -70,7 +70,7 @@ class Columns(TensorParts):
         self.arena: Tensor | None = arena
         # A worker pickles layout and form again only if their parts are other objects.
         self.layout: tuple[Column, ...] = tuple(layout)
-        self.form = form
+        self.form: Form = form
         self._views: dict[str, Any] | None = None
 
     @classmethod

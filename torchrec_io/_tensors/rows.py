@@ -81,10 +81,10 @@ class Rows(dict[str, Any]):
         hints: Hints | None = None,
     ) -> None:
         super().__init__()
-        self.columns = columns
-        self.names = columns.form.keys
-        self.schema = schema
-        self.origins = origins
+        self.columns: Columns = columns
+        self.names: tuple[str, ...] = columns.form.keys
+        self.schema: Any = schema
+        self.origins: Origins | None = origins
         self._hints = hints
         # Whether the arena has rows, and none overlap.
         self._is_ordered: bool | None = None

@@ -56,8 +56,8 @@ class Export:
         outputs: Iterable[Location] = (),
     ) -> None:
         check_options(options, ExportOptions)
-        self.report = JobReport(options.get("on_error", "raise"), options.get("watcher"))
-        self.files = RecordFiles(
+        self.report: JobReport = JobReport(options.get("on_error", "raise"), options.get("watcher"))
+        self.files: RecordFiles = RecordFiles(
             paths,
             self.report,
             allow_missing=options.get("allow_missing", False),
@@ -121,7 +121,7 @@ class Export:
             parser: The parser.
             remedy: Advice in the error of a record that does not fit its schema.
         """
-        self.schema = parser.schema
+        self.schema: Schema = parser.schema
         self._parser = parser
         self._remedy = remedy
 

@@ -6,7 +6,7 @@ import csv
 import re
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -103,7 +103,7 @@ class Schema:
             return NotImplemented
         return self._arguments() == other._arguments()
 
-    __hash__ = None  # type: ignore[assignment]  # like other schemas
+    __hash__: ClassVar[None] = None  # type: ignore[assignment]  # like other schemas
 
     def __repr__(self) -> str:
         options = ", ".join(f"{name}={getattr(self, name)!r}" for name in _OPTIONS)

@@ -17,7 +17,7 @@ from ..errors import DecodeError
 from .record_sample import MaxRecords, Piece, RecordSample, choose_records
 from .surveyor import Survey, Surveyor
 
-logger = logging.getLogger("torchrec_io")
+logger: logging.Logger = logging.getLogger("torchrec_io")
 
 
 def survey(

@@ -25,7 +25,7 @@ from .._tensors.collate import collate
 from .._tensors.trainers import ReadDataset, TrainerHooks, TrainerLoader
 from .prepared_loader import MISSING, PreparedLoader
 
-logger = logging.getLogger("torchrec_io")
+logger: logging.Logger = logging.getLogger("torchrec_io")
 
 # Number of parts of a dataset that are searched for another dataset.
 _MOST_PARTS = 10_000

@@ -33,7 +33,7 @@ class Faults(Watcher):
         self.damaged: Counter[str] = Counter()
         self.lost: dict[str, str] = {}
         self.unfit: int = 0
-        self.first_reason = ""
+        self.first_reason: str = ""
         self.is_indexed = False
 
     @property
