@@ -197,10 +197,14 @@ class TestOthers:
 
     def test_endless_mixture(self, paths: list[str]) -> None:
         parts = [tio.TFRecordDataset(path, SCHEMA, shuffle=True) for path in paths[::2]]
-        dataset = tio.mix(
-            parts, weights=[1, 2], stop="endless", batch_size=3, pack=packed(), uneven="keep"
-        )
+        options: dict[str, Any] = {"weights": [1, 2], "stop": "endless", "uneven": "keep"}
+        dataset = tio.mix(parts, **options, batch_size=3, pack=packed())
         batches = batches_of(itertools.islice(dataset, 100))
+        documents = [
+            int(sample["id"]) for sample in itertools.islice(tio.mix(parts, **options), 200)
+        ]
+        rows = [row.tokens for window in expected_windows(documents, packed()) for row in window]
+        assert [*itertools.chain(*batches)][: len(rows)] == rows
         dataset.resume(epoch=0, batches=60)
         assert batches_of(itertools.islice(dataset, 40)) == batches[60:]
         with pytest.raises(TypeError, match="endless"):
