@@ -210,6 +210,14 @@ class TestOthers:
         with pytest.raises(TypeError, match="endless"):
             len(dataset)
 
+    def test_ranks_may_get_different_numbers_of_steps_in_other_epochs(
+        self, paths: list[str]
+    ) -> None:
+        options: dict[str, Any] = {"uneven": None, "rank": 0, "world_size": 2, "batch_size": 100}
+        assert len([*make(paths, **options)]) == 1
+        with pytest.raises(ValueError, match="different numbers of steps in other epochs"):
+            next(iter(make(paths, shuffle=True, **options)))
+
     def test_splits_and_selections(self, paths: list[str]) -> None:
         dataset = make(paths, shuffle=True)
         parts = dataset.split(0.5, 0.5)
