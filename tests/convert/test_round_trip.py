@@ -52,6 +52,21 @@ def test_csv_to_parquet_and_csv(tmp_path: Path) -> None:
     assert Path(third).read_text().startswith('"id","count",')
 
 
+@pytest.mark.parametrize("values", [[1, None, -3], [0.1, None, 2.5], [b"x", None, b"y"]])
+def test_a_single_column_with_missing_values(tmp_path: Path, values: list[Any]) -> None:
+    """No record is lost, although readers of CSV skip empty lines."""
+    rows = [{} if value is None else {"x": value} for value in [*values, None]]
+    source = write_tfrecord(
+        tmp_path / "a", [example_of(**{n: [v] for n, v in row.items()}) for row in rows]
+    )
+    [csv] = tio.convert.to_csv(source, tmp_path / "b").paths
+    done = tio.convert.from_csv(csv, tmp_path / "c")
+    assert done.counts == (4,)
+    [parquet] = tio.convert.to_parquet(source, tmp_path / "d").paths
+    [again] = tio.convert.to_parquet(done.paths, tmp_path / "e").paths
+    assert pq.read_table(again).equals(pq.read_table(parquet))
+
+
 def test_parquet_and_json_lines_to_parquet(tmp_path: Path) -> None:
     pq.write_table(TABLE, tmp_path / "in.parquet")
     done = tio.convert.from_parquet(tmp_path / "in.parquet", tmp_path / "a")

@@ -55,9 +55,10 @@ def from_csv(
     This needs pyarrow: ``pip install torchrec-io[parquet]``.
 
     Each column becomes a feature of one value. The record of a row has no feature for an empty
-    field. The dtype of a column follows from all of its values, so files are read twice: int64 for
-    integers, float32 for other numbers, and string if no value is a number. A number with a leading
-    zero (``02134``) counts as text; ``nan`` and ``inf`` count as the kind of the other values.
+    field, and empty lines are skipped. The dtype of a column follows from all of its values, so
+    files are read twice: int64 for integers, float32 for other numbers, and string if no value is a
+    number. A number with a leading zero (``02134``) counts as text; ``nan`` and ``inf`` count as
+    the kind of the other values.
 
     Args:
         sources: One file or several with the same columns. Files are UTF-8. Fields are separated by

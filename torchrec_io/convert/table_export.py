@@ -97,9 +97,7 @@ def to_parquet(
         ValueError: If an argument is invalid or an output is an input.
     """
     pa.load()
-    start = os.fspath(destination).removesuffix(".parquet")
-    name = check_file_name(start, options.get("storage_options"))
-    outputs = _Outputs.of(name, ".parquet", num_shards, force=force)
+    outputs = _Outputs.of(destination, ".parquet", num_shards, options, force=force)
     export = Export(paths, options, outputs.all)
     export.choose(schema, ColumnOptions(include, exclude))
     return _write(export, outputs, pa.parquet.ParquetWriter, has_lists=True)
@@ -119,7 +117,8 @@ def to_csv(
     """Write records as rows of CSV files, with a header.
 
     Numbers are written so that they read back as they are, and text in quotes. A feature that a
-    record lacks becomes an empty field, which :func:`from_csv` reads as a missing one.
+    record lacks becomes an empty field, which :func:`from_csv` reads as a missing one. It is quoted
+    if there is only one column, because readers of CSV skip empty lines.
 
     Args:
         paths: Files, glob patterns, directories or URLs. Compression is detected from the content.
@@ -151,9 +150,7 @@ def to_csv(
         ValueError: If an argument is invalid or an output is an input.
     """
     pa.load()
-    start = os.fspath(destination).removesuffix(".csv")
-    name = check_file_name(start, options.get("storage_options"))
-    outputs = _Outputs.of(name, ".csv", num_shards, force=force)
+    outputs = _Outputs.of(destination, ".csv", num_shards, options, force=force)
     export = Export(paths, options, outputs.all)
     export.choose(schema, ColumnOptions(include, exclude))
     return _write(export, outputs, pa.csv.CSVWriter, has_lists=False)
@@ -173,8 +170,18 @@ class _Outputs(NamedTuple):
     force: bool
 
     @classmethod
-    def of(cls, name: Location, suffix: str, num_shards: int | None, *, force: bool) -> _Outputs:
-        """Return the outputs of a name, without its suffix."""
+    def of(
+        cls,
+        destination: StrPath,
+        suffix: str,
+        num_shards: int | None,
+        options: ExportOptions,
+        *,
+        force: bool,
+    ) -> _Outputs:
+        """Return the outputs of a name, whose suffix may be missing."""
+        start = os.fspath(destination).removesuffix(suffix)
+        name = check_file_name(start, options.get("storage_options"))
         if num_shards is None:
             return cls([name.beside(suffix)], [], force)
         num_shards = check_integer("num_shards", num_shards, 1)
@@ -253,6 +260,9 @@ def _arrow_schema(export: Export, *, has_lists: bool) -> Any:
             )
             raise SchemaError(reason, feature=name)
         fields.append(pa.field(name, kind))
+    if len(fields) == 1 and not has_lists and isinstance(spec, VarLenFeature):
+        # Readers of CSV skip an empty line: a missing value is an empty text, which is quoted.
+        fields = [pa.field(name, pa.string(), nullable=False)]
     return pa.schema(fields, metadata={SCHEMA_KEY: export.schema.to_json()})
 
 
@@ -268,11 +278,12 @@ def _table(export: Export, rows: StoredBlock, schema: Any) -> Any:
                 invalid.setdefault(i, ("the record has several values", field.name))
             starts = pa.array(array.offsets.to_numpy()[:-1], mask=lengths == 0)
             array = array.values.take(starts)
-        if pa.types.is_string(field.type):
+        if pa.types.is_string(field.type) and pa.types.is_binary(array.type):
             array, others = cast_column(array.view(pa.string()), "string")
             for i in others:
                 invalid.setdefault(i, ("the value is not UTF-8 text", field.name))
-        arrays.append(array.cast(field.type))
+        array = array.cast(field.type)
+        arrays.append(array if field.nullable else array.fill_null(""))
     table = pa.table(arrays, schema=schema)
     if not invalid:
         return table
