@@ -69,7 +69,7 @@ class Loaded(NamedTuple):
         kept: Ints | None = None,
         block: RecordBlock | None = None,
     ) -> Loaded:
-        """Return the valid records of a block that was parsed, and the others as failures.
+        """Return the records of a parsed block: valid ones as items, invalid ones as failures.
 
         Args:
             items: A :class:`Batch` or a list of items.

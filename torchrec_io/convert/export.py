@@ -71,7 +71,7 @@ class Export:
     def choose(
         self, schema: Schema | Mapping[str, Any] | None, columns: ColumnOptions | None = None
     ) -> None:
-        """Choose the features to read, by default those of a schema that fits all records.
+        """Choose the features to read. Without a schema, all records are inspected for one.
 
         Args:
             schema: Features to read, or None.
