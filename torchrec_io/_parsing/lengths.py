@@ -177,7 +177,7 @@ class _FileLengths:
             cached, data = read_result(self.path)
             if cached["data"] != self.name:
                 raise UnusableError("they belong to other data")
-            found = np.frombuffer(data, f"<i{len(data) // self.size}")
+            found = np.frombuffer(data, "<i4")
             if len(found) != self.size or found.min() < UNKNOWN:
                 raise UnusableError("they are not valid")
         except FileNotFoundError:
@@ -191,9 +191,9 @@ class _FileLengths:
     def save(self, lengths: Ints) -> None:
         """Write the lengths to the cache, if this is possible."""
         own = lengths[self.first : self.first + self.size]
-        narrow = own.astype("<i4" if own.max() < 2**31 else "<i8")
+        data = own.astype("<i4").tobytes()  # a record has less than 2 GiB, so fewer values
         try:
-            write_result(self.path, {"data": self.name}, narrow.tobytes())
+            write_result(self.path, {"data": self.name}, data)
         except OSError as error:  # such as a read-only home; they stay in memory
             logger.info("lengths cannot be cached: %s", error)
 
