@@ -10,17 +10,19 @@ import numpy as np
 import numpy.typing as npt
 
 from .._parsing.arrays import offsets_of
+from .._parsing.numpy_columns import Entries, RaggedRows, TextArray
 from .._records.record_block import RecordBlock
 from .._storage.byte_source import Ints
-from .extra import import_arrow, import_tensors
-from .numpy_columns import Entries, RaggedRows, TextArray
+from ..convert import arrow as pa
+from ..convert.arrow_columns import list_array
+from .extra import import_tensors
 
 
 def arrow_array(column: Any, rank: int | None = None) -> Any:
     """Return a column as an Arrow array with an element for each record.
 
     Args:
-        column: Column as :func:`torchrec_io.cluster.numpy_columns.numpy_columns` returns it,
+        column: Column as :func:`torchrec_io._parsing.numpy_columns.numpy_columns` returns it,
             without padding.
         rank: Number of dimensions of a record's value, if it is known.
     """
@@ -36,7 +38,7 @@ def arrow_array(column: Any, rank: int | None = None) -> Any:
         and column.values.ndim > 1
     ):
         return _row_tensors(column)
-    return _nested_array(column)
+    return list_array(column)
 
 
 def without_padding(column: Any, lengths: Ints) -> Any:
@@ -55,7 +57,6 @@ def without_padding(column: Any, lengths: Ints) -> Any:
 
 def bytes_array(block: RecordBlock) -> Any:
     """Return the records of a block, which follow each other in its buffer, as an Arrow array."""
-    pa = import_arrow()
     count = len(block)
     if not count:
         return pa.array([], pa.binary())
@@ -79,35 +80,12 @@ def _take_texts(texts: TextArray, rows: Ints) -> TextArray:
     return TextArray(data, offsets, (len(rows), *inner))
 
 
-def _binary_array(texts: TextArray) -> Any:
-    pa = import_arrow()
-    # int32 suffices: the records of a block have far fewer bytes, and no message reaches 2 GiB.
-    offsets = pa.py_buffer(texts.offsets.astype(np.int32))
-    data = pa.py_buffer(texts.data)
-    return pa.Array.from_buffers(pa.binary(), len(texts.offsets) - 1, [None, offsets, data])
-
-
-def _nested_array(column: Any) -> Any:
-    """Return an array whose further dimensions are lists in lists."""
-    pa = import_arrow()
-    if isinstance(column, RaggedRows):
-        offsets = pa.array(column.offsets.astype(np.int32))
-        return pa.ListArray.from_arrays(offsets, _nested_array(column.values))
-    shape = column.shape
-    flat = _binary_array(column) if isinstance(column, TextArray) else pa.array(column.reshape(-1))
-    for axis in range(len(shape) - 1, 0, -1):
-        offsets = np.arange(math.prod(shape[:axis]) + 1) * shape[axis]
-        flat = pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), flat)
-    return flat
-
-
 def _sparse_array(entries: Entries) -> Any:
     """Return structs of the indices of each record, one list for each entry, and its values."""
-    pa = import_arrow()
     records = entries.indices[:, 0]
     offsets = np.searchsorted(records, np.arange(entries.shape[0] + 1))
-    indices = _nested_array(RaggedRows(entries.indices[:, 1:], offsets))
-    values = _nested_array(RaggedRows(entries.values, offsets))
+    indices = list_array(RaggedRows(entries.indices[:, 1:], offsets))
+    values = list_array(RaggedRows(entries.values, offsets))
     return pa.StructArray.from_arrays([indices, values], ["indices", "values"])
 
 
@@ -123,32 +101,24 @@ def _row_tensors(rows: RaggedRows) -> Any:
 
 def _list_array(column: Sequence[Any], rank: int | None) -> Any:
     """Return an array of values that each have a shape of their own."""
-    pa = import_arrow()
     if not column:
         return pa.nulls(0)
     if isinstance(column[0], RaggedRows):
-        inner = [_nested_array(rows) for rows in column]
+        inner = [list_array(rows) for rows in column]
         offsets = offsets_of(np.array([*map(len, inner)]))
         return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), pa.concat_arrays(inner))
     if rank is not None:
         shapes = np.array([value.shape for value in column], np.int64).reshape(len(column), rank)
         return _tensors(np.concatenate([value.reshape(-1) for value in column]), shapes)
-    flat = [_nested_array(_flattened(value)) for value in column]
+    flat = [list_array(value.reshape((math.prod(value.shape),))) for value in column]
     offsets = offsets_of(np.array([*map(len, flat)]))
     values = pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), pa.concat_arrays(flat))
     sizes = pa.array([list(value.shape) for value in column], pa.list_(pa.int64()))
     return pa.StructArray.from_arrays([values, sizes], ["values", "shape"])
 
 
-def _flattened(value: Any) -> Any:
-    if isinstance(value, TextArray):
-        return value._replace(shape=(len(value.offsets) - 1,))
-    return value.reshape(-1)
-
-
 def _tensors(flat: npt.NDArray[Any], shapes: Ints) -> Any:
     """Return tensors of the same number of dimensions, whose values lie side by side."""
-    pa = import_arrow()
     values = pa.array(flat)
     count, rank = shapes.shape
     offsets = offsets_of(shapes.prod(axis=1))

@@ -9,10 +9,10 @@ from ray.data.block import BlockAccessor
 from ray.data.datasource import Datasink
 from ray.data.extensions import get_arrow_extension_tensor_types
 
+from ..convert import arrow as pa
 from ..convert.arrow_rows import ColumnTypes, values_of
 from ..convert.rows import Table, encode_rows
 from ..errors import ConversionError
-from .extra import import_arrow
 from .shard_folder import ShardFolder, WrittenShard
 
 
@@ -115,7 +115,6 @@ def types_of(dataset: Any, name: str) -> ColumnTypes:
         raise ConversionError(f"the blocks of the dataset differ: {error}", path=name) from None
     if schema is None:
         return none
-    pa = import_arrow()
     types = zip(schema.names, schema.types, strict=True)
     fields = [pa.field(each, kind) for each, kind in types if isinstance(kind, pa.DataType)]
     return _joined(none, fields, name)
@@ -127,7 +126,7 @@ def _joined(known: ColumnTypes, fields: Iterable[Any], name: str) -> ColumnTypes
     Raises:
         ConversionError: If an Example cannot store a column.
     """
-    is_null = import_arrow().types.is_null  # a column of nulls has no type
+    is_null = pa.types.is_null  # a column of nulls has no type
     new = [
         (field.name, _plain_type(field.type))
         for field in fields
@@ -163,12 +162,12 @@ def _is_tensor(kind: Any) -> bool:
 def _plain_type(kind: Any) -> Any:
     """Return the type of a column whose tensors are lists."""
     if _is_tensor(kind):
-        return import_arrow().list_(kind.value_type)
+        return pa.list_(kind.value_type)
     return kind
 
 
 def _values(column: Any) -> Iterable[Any]:
     array = column.combine_chunks()
     if _is_tensor(column.type):
-        return list(BlockAccessor.for_block(import_arrow().table({"x": array})).to_numpy("x"))
+        return list(BlockAccessor.for_block(pa.table({"x": array})).to_numpy("x"))
     return values_of(array)

@@ -22,7 +22,6 @@ from ..tools.report import Result
 from .export import Export
 from .file_names import checked_path, suffix_of
 from .options import ExportOptions
-from .stored_columns import StoredParser
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -79,7 +78,7 @@ def to_files(
         raise FileExistsError(errno.EEXIST, "the output must be a new or empty folder", target)
     export = Export(paths, options)
     schema = _schema(Schema(**export.infer().parts), feature, name_from, by_class)
-    export.use(StoredParser(schema), _REMEDY)
+    export.use(schema, _REMEDY)
     with OutputGroup() as group:
         inside = _Folder(group.open_folder(Location(target)), target)
 

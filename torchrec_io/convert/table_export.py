@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from .._order.selection import Span
+from .._parsing.numpy_columns import RaggedRows
 from .._schema.schema import Schema
 from .._schema.specs import FixedLenFeature, VarLenFeature
 from .._storage.local import StrPath
@@ -24,10 +25,10 @@ from ..inspection.byte_formats import EMPTY, TEXT
 from ..tools.outputs import check_file_name
 from ..tools.report import Result
 from . import arrow as pa
+from .arrow_columns import list_array
 from .arrow_rows import cast_column
-from .export import Export
+from .export import Export, StoredBlock
 from .options import ColumnOptions, ExportOptions
-from .stored_columns import StoredBlock, StoredColumn
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -271,7 +272,7 @@ def _table(export: Export, rows: StoredBlock, schema: Any) -> Any:
     arrays = []
     invalid: dict[int, tuple[str, str]] = {}
     for field, column in zip(schema, rows.columns.values(), strict=True):
-        array = _array(column, len(rows.block))
+        array = list_array(_with_flat_rows(column))
         if pa.types.is_list(array.type) and not pa.types.is_list(field.type):
             lengths = array.value_lengths().to_numpy()
             for i in np.flatnonzero(lengths > 1).tolist():
@@ -292,17 +293,8 @@ def _table(export: Export, rows: StoredBlock, schema: Any) -> Any:
     return table.filter(pa.array([i not in invalid for i in range(table.num_rows)]))
 
 
-def _array(column: StoredColumn, records: int) -> Any:
-    """Return a column as numbers or bytes, or as lists of them."""
-    if column.offsets is None:
-        array = pa.array(column.values)
-    else:
-        # int32 suffices: a block has 32 MiB or a single record, and no message reaches 2 GiB.
-        starts, data = pa.py_buffer(column.offsets.astype(np.int32)), pa.py_buffer(column.values)
-        array = pa.Array.from_buffers(pa.binary(), len(column.offsets) - 1, [None, starts, data])
-    splits = column.splits
-    if column.shape:
-        splits = (np.arange(records + 1) * math.prod(column.shape),)
-    for offsets in reversed(splits):
-        array = pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), array)
-    return array
+def _with_flat_rows(column: Any) -> Any:
+    """Return a column whose values of a record have one dimension at most."""
+    if isinstance(column, RaggedRows) or len(column.shape) <= 2:
+        return column
+    return column.reshape((column.shape[0], math.prod(column.shape[1:])))
