@@ -264,7 +264,14 @@ def test_set_with_another_number_of_files_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="a positive integer"):
         to_parquet(path, tmp_path / "y", num_shards=0)
     with pytest.raises(ValueError, match="overwrite the input"):
-        to_parquet(path.rename(tmp_path / "in.parquet"), tmp_path / "in")
+        to_parquet(path.rename(tmp_path / "in.parquet"), tmp_path / "in", force=True)
+
+
+def test_file_that_exists_is_rejected_before_anything_is_read(tmp_path: Path) -> None:
+    path = write_tfrecord(tmp_path / "in", [b"no Example"])
+    (tmp_path / "out.parquet").touch()
+    with pytest.raises(FileExistsError, match=r"out\.parquet"):
+        to_parquet(path, tmp_path / "out")
 
 
 def test_without_pyarrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import closing
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from .._schema.schema import Schema
 from .._schema.specs import FixedLenFeature, VarLenFeature
 from .._storage.local import StrPath
 from .._storage.location import Location
+from .._storage.outputs import refuse_existing
 from .._writing.output_group import OutputGroup
 from .._writing.shards import find_shards, refuse_shards, shards_of
 from ..checks import check_integer
@@ -98,10 +99,12 @@ def to_parquet(
         ValueError: If an argument is invalid or an output is an input.
     """
     pa.load()
-    outputs = _Outputs.of(destination, ".parquet", num_shards, options, force=force)
-    export = Export(paths, options, outputs.all)
+    outputs, replaced = _outputs(destination, ".parquet", num_shards, options, force=force)
+    export = Export(paths, options, [*outputs, *replaced])
     export.choose(schema, ColumnOptions(include, exclude))
-    return _write(export, outputs, pa.parquet.ParquetWriter, has_lists=True)
+    group = OutputGroup(force=force)
+    group.remove(replaced)
+    return _write(export, group, outputs, pa.parquet.ParquetWriter, has_lists=True)
 
 
 def to_csv(
@@ -151,63 +154,51 @@ def to_csv(
         ValueError: If an argument is invalid or an output is an input.
     """
     pa.load()
-    outputs = _Outputs.of(destination, ".csv", num_shards, options, force=force)
-    export = Export(paths, options, outputs.all)
+    outputs, replaced = _outputs(destination, ".csv", num_shards, options, force=force)
+    export = Export(paths, options, [*outputs, *replaced])
     export.choose(schema, ColumnOptions(include, exclude))
-    return _write(export, outputs, pa.csv.CSVWriter, has_lists=False)
+    group = OutputGroup(force=force)
+    group.remove(replaced)
+    return _write(export, group, outputs, pa.csv.CSVWriter, has_lists=False)
 
 
-class _Outputs(NamedTuple):
-    """The files of a table.
-
-    Attributes:
-        files: The files to write.
-        replaced: Other shards of their name, which are removed.
-        force: Whether outputs that exist are replaced.
-    """
-
-    files: list[Location]
-    replaced: list[Location]
-    force: bool
-
-    @classmethod
-    def of(
-        cls,
-        destination: StrPath,
-        suffix: str,
-        num_shards: int | None,
-        options: ExportOptions,
-        *,
-        force: bool,
-    ) -> _Outputs:
-        """Return the outputs of a name, whose suffix may be missing."""
-        start = os.fspath(destination).removesuffix(suffix)
-        name = check_file_name(start, options.get("storage_options"))
-        if num_shards is None:
-            return cls([name.beside(suffix)], [], force)
-        num_shards = check_integer("num_shards", num_shards, 1)
-        files = [shard.beside(suffix) for shard in shards_of(name, num_shards)]
-        pattern = re.compile(rf"-\d{{5}}-of-\d{{5}}{re.escape(suffix)}")
+def _outputs(
+    destination: StrPath,
+    suffix: str,
+    num_shards: int | None,
+    options: ExportOptions,
+    *,
+    force: bool,
+) -> tuple[list[Location], list[Location]]:
+    """Return the files to write, and other shards of their name, which they replace."""
+    start = os.fspath(destination).removesuffix(suffix)
+    name = check_file_name(start, options.get("storage_options"))
+    if num_shards is None:
         if not force:
-            refuse_shards(name, pattern)
-        return cls(files, find_shards(name, pattern, files), force)
-
-    @property
-    def all(self) -> list[Location]:
-        """All files that are written or removed."""
-        return self.files + self.replaced
+            refuse_existing(name.beside(suffix))
+        return [name.beside(suffix)], []
+    num_shards = check_integer("num_shards", num_shards, 1)
+    files = [shard.beside(suffix) for shard in shards_of(name, num_shards)]
+    pattern = re.compile(rf"-\d{{5}}-of-\d{{5}}{re.escape(suffix)}")
+    if not force:
+        refuse_shards(name, pattern)
+    return files, find_shards(name, pattern, files)
 
 
 def _write(
-    export: Export, outputs: _Outputs, open_writer: Callable[..., Any], *, has_lists: bool
+    export: Export,
+    group: OutputGroup,
+    outputs: list[Location],
+    open_writer: Callable[..., Any],
+    *,
+    has_lists: bool,
 ) -> Result:
     """Write the records to all files in turn, of which each gets consecutive ones."""
     arrow_schema = _arrow_schema(export, has_lists=has_lists)
-    total, shards = len(export.files), len(outputs.files)
-    counts = []
-    with OutputGroup(force=outputs.force) as group:
-        for i, output in enumerate(outputs.files):
-            begin, end = total * i // shards, total * (i + 1) // shards
+    total, counts = len(export.files), []
+    with group:
+        for i, output in enumerate(outputs):
+            begin, end = total * i // len(outputs), total * (i + 1) // len(outputs)
             blocks = export.blocks(
                 Span(begin, end - begin, total), max_records=_MAX_RECORDS, max_bytes=_MAX_BYTES
             )
@@ -224,8 +215,7 @@ def _write(
                         writer.write_table(table)
                     export.report.add(table.num_rows, 0)
                     counts[-1] += table.num_rows
-        group.remove(outputs.replaced)
-    return export.result(outputs.files, counts)
+    return export.result(outputs, counts)
 
 
 # ---- columns ----
