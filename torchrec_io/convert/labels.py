@@ -14,7 +14,6 @@ from typing import NamedTuple
 from .._storage.binary_file import open_binary
 from .._storage.folders import stamps_in
 from .._storage.location import Location
-from ..checks import counted
 from ..errors import ConversionError
 from ..tools.report import JobReport
 
@@ -219,24 +218,22 @@ def _read_labels(labels: Location) -> dict[str, tuple[str, int]]:
         open_binary(labels) as content,
         io.TextIOWrapper(content, "utf-8-sig", "surrogateescape", newline="") as file,
     ):
-        reader = csv.reader(file, strict=True)
+        reader = csv.DictReader(file, strict=True)
         try:
-            header = next(reader, [])
+            header = reader.fieldnames or []
             if header.count("name") != 1 or header.count("label") != 1:
                 raise ValueError(f"the columns must be name and label, got {', '.join(header)!r}")
-            for fields in filter(None, reader):
-                if len(fields) != len(header):
-                    count = counted(len(fields), "field")
-                    raise ValueError(f"the row has {count}, expected {len(header)}")
-                row = dict(zip(header, fields, strict=True))
-                if not row["name"] or not row["label"]:
-                    raise ValueError("the name or the label is empty")
+            for row in reader:
+                if None in row or not row["name"] or not row["label"]:
+                    raise ValueError("the row must have a name, a label and no further fields")
                 name = os.path.normpath(row["name"]).replace(os.sep, "/")
                 if name in wanted:
                     raise ValueError(f"{name!r} already has a label in line {wanted[name][1]}")
                 wanted[name] = row["label"], reader.line_num
         except (ValueError, csv.Error) as error:
-            raise ConversionError(f"line {reader.line_num}: {error}", path=labels.name) from None
+            raise ConversionError(
+                f"line {reader.reader.line_num}: {error}", path=labels.name
+            ) from None
     return wanted
 
 

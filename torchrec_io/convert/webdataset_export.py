@@ -29,7 +29,7 @@ from ..errors import DecodeError
 from ..tools.outputs import check_file_name, refuse_inputs
 from ..tools.report import Result
 from .export import Export
-from .file_names import checked_path, suffix_of
+from .file_names import name_of, suffix_of
 from .options import ExportOptions
 
 if TYPE_CHECKING:
@@ -154,9 +154,7 @@ def _check_known(schema: Schema, names: Iterable[str]) -> None:
 
 
 def _key_of(value: Any, feature: str) -> str:
-    if isinstance(value, np.ndarray):
-        return str(int(value))
-    folder, base = os.path.split(checked_path(value[0], feature))
+    folder, base = os.path.split(name_of(value, feature))
     # In WebDataset the suffix begins at the first dot of the last part.
     return os.path.join(folder, os.path.splitext(base)[0].replace(".", "_"))
 
