@@ -7,16 +7,13 @@ import io
 import os
 import re
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 from PIL import Image, ImageFile, ImageOps, UnidentifiedImageError
 
+from .._images.decode import decode_image
 from .._images.geometry import CropKey
-from .._images.jpeg_markers import SIGNATURE as JPEG_SIGNATURE
-from .._images.jpeg_markers import check_jpeg
-from .._images.limits import check_size
-from .._images.native import decode_one, is_native
 from .._order.shuffle import check_seed, records_at
 from .._schema.image_spec import ImageFeature
 from .._schema.schema import Schema
@@ -153,7 +150,9 @@ def from_images(
         None if labels is None else conversion.locate(labels),
     )
     if seed is not None:
-        images = _shuffled(images, seed)
+        positions = np.arange(len(images), dtype=np.int64)
+        order = records_at(positions, len(images), shuffle=True, seed=seed, epoch=0)
+        images = [images[i] for i in order]
     conversion.report.watcher.started(sum(image.size for image in images))
     companion = conversion.locate(destination).beside(".labels.txt")
     Image.init()  # not thread-safe, and opening an image would call it
@@ -176,11 +175,6 @@ def _check_coding(coding: Coding) -> None:
         )
     check_choice("encode", coding.encode, (None, "jpeg", "png"))
     check_integer("quality", coding.quality, 1, 100)
-
-
-def _shuffled(images: list[LabelledImage], seed: int) -> list[LabelledImage]:
-    positions = np.arange(len(images), dtype=np.int64)
-    return [images[i] for i in records_at(positions, len(images), shuffle=True, seed=seed, epoch=0)]
 
 
 def _lines(classes: Iterable[str]) -> bytes:
@@ -226,7 +220,6 @@ def _encode_again(image: LabelledImage, data: bytes, coding: Coding) -> tuple[by
     try:
         picture = _decoded(data)
         if coding.resize is None and coding.encode is None:
-            _check_readable(picture)
             return data, picture
         data = _encoded(picture, coding)
         return data, _decoded(data)
@@ -240,27 +233,10 @@ def _encode_again(image: LabelledImage, data: bytes, coding: Coding) -> tuple[by
 
 
 def _decoded(data: bytes) -> ImageFile.ImageFile:
-    if ImageFile.LOAD_TRUNCATED_IMAGES:
-        raise ValueError(
-            "PIL.ImageFile.LOAD_TRUNCATED_IMAGES must be False, or damaged images would be accepted"
-        )
-    if data[:3] == JPEG_SIGNATURE:
-        check_jpeg(data)
+    """Decode an image as datasets do, to verify it, and return it opened by Pillow."""
     picture = Image.open(io.BytesIO(data), formats=_FORMATS)
-    check_size(picture, _FEATURE.max_pixels)
-    if is_native(memoryview(data), _FEATURE):  # finds damage that Pillow does not report
-        decode_one(memoryview(data), _FEATURE, lambda: CropKey(bytes(16)))
-    else:
-        picture.load()
+    decode_image(memoryview(data), _FEATURE, lambda: CropKey(bytes(16)))
     return picture
-
-
-def _check_readable(picture: ImageFile.ImageFile) -> None:
-    """Raise an error if ImageFeature cannot read the pixels, which have no 8-bit form."""
-    # In PNG and PPM files the pixels of this mode have 16 bits.
-    is_wide = picture.mode == "I" and picture.format not in ("PNG", "PPM")
-    if picture.mode == "F" or is_wide:
-        raise ValueError(f"its pixels (mode {picture.mode}) have more bits than ImageFeature reads")
 
 
 def _encoded(picture: ImageFile.ImageFile, coding: Coding) -> bytes:
@@ -276,12 +252,13 @@ def _encoded(picture: ImageFile.ImageFile, coding: Coding) -> bytes:
 
 def _in_mode(picture: Image.Image, kind: str, coding: Coding) -> Image.Image:
     """Convert an image to a mode that can be encoded, and resized if necessary."""
-    mode = picture.mode
-    if mode in ("I", "F") or mode.startswith("I;16"):
-        return _in_16_bits(picture, kind)
-    has_alpha = picture.has_transparency_data
-    if kind == "JPEG" and has_alpha:
-        raise ValueError("it has transparent pixels, which JPEG cannot store; use encode='png'")
+    mode, has_alpha = picture.mode, picture.has_transparency_data
+    is_deep = mode.startswith("I")
+    if kind == "JPEG" and (has_alpha or is_deep):
+        reason = "it has transparent or 16-bit pixels, which JPEG cannot store; use encode='png'"
+        raise ValueError(reason)
+    if is_deep:
+        return picture.convert("I;16")
     # A resizing filter cannot mix indexes of a palette or bits, nor keep a transparent color.
     is_mixed = mode not in ("1", "P") and "transparency" not in picture.info
     if mode in _MODES[kind] and (is_mixed or coding.resize is None):
@@ -289,14 +266,6 @@ def _in_mode(picture: Image.Image, kind: str, coding: Coding) -> Image.Image:
     if mode in ("1", "L") and not has_alpha:
         return picture.convert("L")
     return picture.convert("RGBA" if has_alpha else "RGB")
-
-
-def _in_16_bits(picture: Image.Image, kind: str) -> Image.Image:
-    """Convert an image with more than 8 bits per pixel to 16 bits."""
-    extent: Any = picture.getextrema()  # one pair, since the image has one band
-    if kind == "JPEG" or picture.mode == "F" or extent[0] < 0 or extent[1] > 0xFFFF:
-        raise ValueError(f"its pixels (mode {picture.mode}) have more bits than {kind} stores")
-    return picture if picture.mode == "I;16" else picture.convert("I;16")
 
 
 def _resized(picture: Image.Image, resize: tuple[int, int] | int | None) -> Image.Image:
