@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from .._parsing.arrays import offsets_of
-from .._parsing.numpy_columns import Entries, RaggedRows, TextArray
+from .._parsing.numpy_columns import Entries, RaggedRows
 from .._records.record_block import RecordBlock
 from .._storage.byte_source import Ints
 from ..convert import arrow as pa
-from ..convert.arrow_columns import list_array
+from ..convert.arrow_columns import list_array, lists
 from .extra import import_tensors
 
 
@@ -32,17 +32,15 @@ def arrow_array(column: Any, rank: int | None = None) -> Any:
         return _sparse_array(column)
     if isinstance(column, np.ndarray) and column.ndim > 1:
         return import_tensors().ArrowTensorArray.from_numpy(column)
-    if (
-        isinstance(column, RaggedRows)
-        and isinstance(column.values, np.ndarray)
-        and column.values.ndim > 1
-    ):
-        return _row_tensors(column)
+    values = column.values if isinstance(column, RaggedRows) else None
+    if isinstance(values, np.ndarray) and values.ndim > 1:
+        # Without records, there is one part too many.
+        return _tensors(np.split(values, column.offsets[1:-1])[: len(column.offsets) - 1])
     return list_array(column)
 
 
-def without_padding(column: Any, lengths: Ints) -> Any:
-    """Return the rows of a column whose records are padded to the same number of items.
+def padded_array(column: Any, lengths: Ints) -> Any:
+    """Return a column whose records are padded to the same number of items, without the padding.
 
     Args:
         column: Array of numbers or bytes values.
@@ -51,8 +49,8 @@ def without_padding(column: Any, lengths: Ints) -> Any:
     offsets = offsets_of(lengths)
     is_kept = np.arange(column.shape[1]) < lengths[:, np.newaxis]
     if isinstance(column, np.ndarray):
-        return RaggedRows(column[is_kept], offsets)
-    return RaggedRows(_take_texts(column, np.flatnonzero(is_kept)), offsets)
+        return arrow_array(RaggedRows(column[is_kept], offsets))
+    return lists(offsets, list_array(column).flatten().take(pa.array(np.flatnonzero(is_kept))))
 
 
 def bytes_array(block: RecordBlock) -> Any:
@@ -69,17 +67,6 @@ def bytes_array(block: RecordBlock) -> Any:
     return every.take(pa.array(np.arange(0, 2 * count, 2))).cast(pa.binary())
 
 
-def _take_texts(texts: TextArray, rows: Ints) -> TextArray:
-    """Return rows of an array of records and items, as an array of items."""
-    inner = texts.shape[2:]
-    step = math.prod(inner)
-    positions = (rows[:, np.newaxis] * step + np.arange(step)).reshape(-1)
-    starts, sizes = texts.offsets[positions], np.diff(texts.offsets)[positions]
-    offsets = offsets_of(sizes)
-    data = texts.data[np.arange(offsets[-1]) + np.repeat(starts - offsets[:-1], sizes)]
-    return TextArray(data, offsets, (len(rows), *inner))
-
-
 def _sparse_array(entries: Entries) -> Any:
     """Return structs of the indices of each record, one list for each entry, and its values."""
     records = entries.indices[:, 0]
@@ -89,41 +76,27 @@ def _sparse_array(entries: Entries) -> Any:
     return pa.StructArray.from_arrays([indices, values], ["indices", "values"])
 
 
-def _row_tensors(rows: RaggedRows) -> Any:
-    """Return a tensor for each row."""
-    values = rows.values
-    counts = np.diff(rows.offsets).astype(np.int64)
-    shapes = np.empty((len(counts), values.ndim), np.int64)
-    shapes[:, 0] = counts
-    shapes[:, 1:] = values.shape[1:]
-    return _tensors(values.reshape(-1), shapes)
-
-
 def _list_array(column: Sequence[Any], rank: int | None) -> Any:
     """Return an array of values that each have a shape of their own."""
     if not column:
         return pa.nulls(0)
     if isinstance(column[0], RaggedRows):
-        inner = [list_array(rows) for rows in column]
-        offsets = offsets_of(np.array([*map(len, inner)]))
-        return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), pa.concat_arrays(inner))
+        return _lists_of(map(list_array, column))
     if rank is not None:
-        shapes = np.array([value.shape for value in column], np.int64).reshape(len(column), rank)
-        return _tensors(np.concatenate([value.reshape(-1) for value in column]), shapes)
-    flat = [list_array(value.reshape((math.prod(value.shape),))) for value in column]
-    offsets = offsets_of(np.array([*map(len, flat)]))
-    values = pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), pa.concat_arrays(flat))
+        return _tensors(column)
+    values = _lists_of(list_array(value.reshape((math.prod(value.shape),))) for value in column)
     sizes = pa.array([list(value.shape) for value in column], pa.list_(pa.int64()))
     return pa.StructArray.from_arrays([values, sizes], ["values", "shape"])
 
 
-def _tensors(flat: npt.NDArray[Any], shapes: Ints) -> Any:
-    """Return tensors of the same number of dimensions, whose values lie side by side."""
-    values = pa.array(flat)
-    count, rank = shapes.shape
-    offsets = offsets_of(shapes.prod(axis=1))
-    data = pa.LargeListArray.from_arrays(pa.array(offsets), values)
-    ends = pa.array(np.arange(count + 1, dtype=np.int32) * np.int32(rank))
-    sizes = pa.ListArray.from_arrays(ends, pa.array(shapes.reshape(-1)))
-    storage = pa.StructArray.from_arrays([data, sizes], ["data", "shape"])
-    return import_tensors().ArrowVariableShapedTensorType(values.type, rank).wrap_array(storage)
+def _lists_of(arrays: Iterable[Any]) -> Any:
+    """Return Arrow arrays as one array of lists."""
+    inner = list(arrays)
+    return lists(offsets_of(np.array([*map(len, inner)])), pa.concat_arrays(inner))
+
+
+def _tensors(values: Sequence[npt.NDArray[Any]]) -> Any:
+    """Return arrays of the same number of dimensions as tensors."""
+    if not values:
+        return pa.nulls(0)
+    return import_tensors().ArrowVariableShapedTensorArray.from_numpy(values)

@@ -22,7 +22,7 @@ from .._schema.specs import RaggedFeature
 from .._storage.byte_source import Ints
 from ..convert import arrow as pa
 from ..errors import DecodeError, SchemaError, TorchRecIOError
-from .arrow_columns import arrow_array, bytes_array, without_padding
+from .arrow_columns import arrow_array, bytes_array, padded_array
 from .file_piece import FilePiece
 
 BYTES_COLUMN = "bytes"
@@ -167,8 +167,9 @@ def _arrays(schema: Schema, parsed: ParsedBlock) -> dict[str, Any]:
     for name, spec in schema.items():
         column = columns[name]
         if name in padded:
-            column = without_padding(column, columns[padded[name].lengths])
-        arrays[name] = arrow_array(column, spec.known_rank)
+            arrays[name] = padded_array(column, columns[padded[name].lengths])
+        else:
+            arrays[name] = arrow_array(column, spec.known_rank)
     return arrays
 
 

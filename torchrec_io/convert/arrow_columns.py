@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from .._parsing.numpy_columns import RaggedRows, TextArray
 from . import arrow as pa
@@ -18,14 +19,17 @@ def list_array(column: Any) -> Any:
         column: Array, :class:`TextArray` or :class:`RaggedRows`.
     """
     if isinstance(column, RaggedRows):
-        offsets = pa.array(column.offsets.astype(np.int32))
-        return pa.ListArray.from_arrays(offsets, list_array(column.values))
+        return lists(column.offsets, list_array(column.values))
     shape = column.shape
     flat = _binary_array(column) if isinstance(column, TextArray) else pa.array(column.reshape(-1))
     for axis in range(len(shape) - 1, 0, -1):
-        offsets = np.arange(math.prod(shape[:axis]) + 1) * shape[axis]
-        flat = pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), flat)
+        flat = lists(np.arange(math.prod(shape[:axis]) + 1) * shape[axis], flat)
     return flat
+
+
+def lists(offsets: npt.NDArray[Any], items: Any) -> Any:
+    """Return an Arrow array of lists, from their offsets in an array of all items."""
+    return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), items)
 
 
 def _binary_array(texts: TextArray) -> Any:
