@@ -115,7 +115,7 @@ def test_columns_are_left_out_and_cast(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        (["nowhere.csv", "x"], "nowhere.csv: No such file or directory"),
+        (["nowhere.csv", "x"], "no such file: 'nowhere.csv'"),
         (["nowhere", "x"], "no such file: 'nowhere'"),
         (
             ["file", "x"],

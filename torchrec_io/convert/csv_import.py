@@ -8,7 +8,7 @@ import io
 import itertools
 import os
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .._storage.binary_file import open_binary
@@ -41,7 +41,7 @@ _PATTERNS = {
 
 
 def from_csv(
-    sources: StrPath | Sequence[StrPath],
+    sources: StrPath | Iterable[StrPath],
     destination: StrPath,
     *,
     columns: Sequence[str] | None = None,
@@ -61,8 +61,9 @@ def from_csv(
     the kind of the other values.
 
     Args:
-        sources: One file or several with the same columns. Files are UTF-8. Fields are separated by
-            commas, in files ``*.tsv`` by tabs, and quoted as in RFC 4180 (``"a ""b"", c"``).
+        sources: Files, glob patterns, directories or URLs, of files with the same columns. Files
+            are UTF-8. Fields are separated by commas, in files ``*.tsv`` by tabs, and quoted as in
+            RFC 4180 (``"a ""b"", c"``).
         destination: Path of the output file, or common start of the paths of the shards.
         columns: Names of the columns, for files without a header. By default the first line
             contains them.

@@ -9,7 +9,7 @@ import itertools
 import math
 import zipfile
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -83,7 +83,7 @@ class _Array(NamedTuple):
 
 
 def from_npz(
-    sources: StrPath | Sequence[StrPath], destination: StrPath, **options: Unpack[Options]
+    sources: StrPath | Iterable[StrPath], destination: StrPath, **options: Unpack[Options]
 ) -> Result:
     """Convert ``.npz`` archives to TFRecord files of ``tf.train.Example`` records.
 
@@ -92,7 +92,8 @@ def from_npz(
     stored in row-major order. Arrays are read in pieces, but arrays in Fortran order as a whole.
 
     Args:
-        sources: One archive or several, with arrays of the same names, dtypes and row shapes.
+        sources: Files, glob patterns, directories or URLs, of archives with arrays of the same
+            names, dtypes and row shapes.
         destination: Path of the output file, or common start of the paths of the shards.
         options: Keyword options of all conversions, see :class:`Options`: ``num_shards``,
             ``max_bytes``, ``compression``, ``index``, ``force``, ``jobs``, ``on_error``,
