@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
-from PIL import Image, ImageFile, ImageOps, UnidentifiedImageError
+from PIL import Image, ImageFile, ImageOps
 
 from .._images.decode import decode_image
 from .._images.geometry import CropKey
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 
 Encoding = Literal["jpeg", "png"]
 
-# Other formats are refused, whatever the suffix: EPS, for example, is a program that Pillow runs.
-_FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM")
 _FEATURE = ImageFeature()
 # Modes that each format stores without a conversion.
 _MODES = {
@@ -225,18 +223,16 @@ def _encode_again(image: LabelledImage, data: bytes, coding: Coding) -> tuple[by
         return data, _decoded(data)
     except MemoryError:  # not an error of the image
         raise
-    except UnidentifiedImageError:
-        reason = f"its format is not one of {', '.join(_FORMATS)}"
     except Exception as error:  # noqa: BLE001  # Pillow raises many types of errors
         reason = str(error).removeprefix("the image cannot be decoded: ")
-    raise ConversionError(f"the image cannot be opened: {reason}", path=image.file.name)
+        path = image.file.name
+        raise ConversionError(f"the image cannot be opened: {reason}", path=path) from None
 
 
 def _decoded(data: bytes) -> ImageFile.ImageFile:
     """Decode an image as datasets do, to verify it, and return it opened by Pillow."""
-    picture = Image.open(io.BytesIO(data), formats=_FORMATS)
     decode_image(memoryview(data), _FEATURE, lambda: CropKey(bytes(16)))
-    return picture
+    return Image.open(io.BytesIO(data))
 
 
 def _encoded(picture: ImageFile.ImageFile, coding: Coding) -> bytes:

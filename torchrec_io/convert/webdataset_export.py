@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .._schema.dtypes import is_integer_dtype
+from .._schema.feature import Feature
 from .._schema.schema import Schema
 from .._schema.specs import FixedLenFeature, VarLenFeature
 from .._storage.local import StrPath
@@ -111,8 +112,15 @@ def to_webdataset(
         refuse_shards(start, _SHARD_SUFFIX)
     export = Export(paths, options)
     export.choose(schema)
+    for feature in (*(extensions or {}), *([] if key is None else [key])):
+        if feature not in export.schema:
+            raise ValueError(
+                f"the schema has no feature {feature!r}; its features are "
+                + ", ".join(export.schema)
+            )
+    if key is not None:
+        _check_key(key, export.schema[key])
     members = _members(export.schema, extensions or {})
-    _check_key(export.schema, key)
     with (
         OutputGroup(force=force) as group,
         closing(_TarFiles(group, start, max_bytes)) as tars,
@@ -128,29 +136,15 @@ def to_webdataset(
         refuse_inputs(export.files.locations, [*tars.files, *others])
         if force:
             group.remove(others)
-        else:
-            refuse_shards(start, _SHARD_SUFFIX)  # they may have appeared meanwhile
     return export.result(tars.files, tars.counts)
 
 
-def _check_key(schema: Schema, key: str | None) -> None:
-    if key is None:
-        return
-    _check_known(schema, [key])
-    spec = schema[key]
+def _check_key(key: str, spec: Feature) -> None:
     is_one = isinstance(spec, FixedLenFeature) and spec.count == 1
     if not is_one or not (spec.dtype == "string" or is_integer_dtype(spec.dtype)):
         raise ValueError(
             f"the key feature {key!r} must have one integer or one bytes value in every record"
         )
-
-
-def _check_known(schema: Schema, names: Iterable[str]) -> None:
-    for name in names:
-        if name not in schema:
-            raise ValueError(
-                f"the schema has no feature {name!r}; its features are {', '.join(schema)}"
-            )
 
 
 def _key_of(value: Any, feature: str) -> str:
@@ -192,7 +186,6 @@ class _Member(NamedTuple):
 
 
 def _members(schema: Schema, extensions: Mapping[str, str]) -> list[_Member]:
-    _check_known(schema, extensions)
     members = [_member(schema, name, extensions.get(name)) for name in schema]
     owners: dict[str, str] = {}
     for member in members:
