@@ -19,6 +19,7 @@ from .._schema.image_spec import ImageFeature
 from .._schema.schema import Schema
 from .._schema.specs import FixedLenFeature
 from .._storage.binary_file import open_binary
+from .._storage.folders import folder_of
 from .._storage.local import StrPath
 from .._writing.encode import encode_example
 from ..checks import check_choice, check_integer, is_integer
@@ -142,7 +143,7 @@ def from_images(
     _check_coding(coding)
     seed = None if shuffle is None else check_seed(shuffle)
     images, classes = label_images(
-        conversion.locate(source),
+        folder_of(source, options.get("storage_options")),
         conversion.report,
         label_pattern,
         None if labels is None else conversion.locate(labels),

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from .._storage.binary_file import open_binary
-from .._storage.folders import stamps_in
+from .._storage.folders import stamps_in, subfolder_names
 from .._storage.location import Location
 from ..errors import ConversionError
 from ..tools.report import JobReport
@@ -80,7 +80,7 @@ def label_images(
         images = list(_by_file(found, labels, report))
         classes = _classes(images)
     else:
-        classes = _folders(root, found)
+        classes = _folders(root)
         images = list(_by_folder(found, report))
         for name in sorted({*classes} - {image.text for image in images}):
             reason = "the folder of the class has no images"
@@ -144,13 +144,9 @@ def _local_files(
 # ---- classes ----
 
 
-def _folders(root: Location, found: Iterable[LabelledImage]) -> list[str]:
+def _folders(root: Location) -> list[str]:
     """Return the names of the folders of a folder."""
-    if root.local_path is None:  # a store has no empty folders
-        names = {image.name.partition("/")[0] for image in found if "/" in image.name}
-    else:
-        names = {name for name in os.listdir(root) if os.path.isdir(root.child(name))}
-    classes = sorted(name for name in names if not name.startswith("."))
+    classes = [name for name in subfolder_names(root) if not name.startswith(".")]
     if not classes:
         raise ConversionError(
             "the folder has no folders for classes; use label_pattern or labels", path=root.name
