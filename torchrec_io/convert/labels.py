@@ -21,8 +21,8 @@ from ..tools.report import JobReport
 IMAGE_SUFFIXES = (
     ".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp",
 )  # fmt: skip
-# Integer labels below this are used as class numbers.
-_MAX_CLASSES = 1_000_000
+# Labels that are used as class numbers: integers below a million.
+_CLASS_NUMBER = re.compile("0|[1-9][0-9]{0,5}")
 
 
 class LabelledImage(NamedTuple):
@@ -236,11 +236,6 @@ def _read_labels(labels: Location) -> dict[str, tuple[str, int]]:
 def _classes(images: Iterable[LabelledImage]) -> list[str]:
     """Return the classes of images: all integers up to the largest one, or else their names."""
     classes = sorted({image.text for image in images})
-    if all(map(_is_number, classes)):
+    if all(map(_CLASS_NUMBER.fullmatch, classes)):
         return list(map(str, range(max(map(int, classes), default=-1) + 1)))
     return classes
-
-
-def _is_number(label: str) -> bool:
-    plain = label.isascii() and label.isdigit() and len(label) < 8
-    return plain and str(int(label)) == label and int(label) < _MAX_CLASSES
