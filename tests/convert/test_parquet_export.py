@@ -157,6 +157,15 @@ def test_schema_is_stored_with_shapes(tmp_path: Path) -> None:
     json.loads(found)
 
 
+def test_values_of_a_shape_are_one_list(tmp_path: Path) -> None:
+    values: list[dict[str, list[Any]]] = [
+        {"m": [n, 1, 2, 3], "s": [b"a%d" % n, b"", b"c", b"d"]} for n in range(3)
+    ]
+    path = write_tfrecord(tmp_path / "in", [example_of(**each) for each in values])
+    schema = {"m": tio.FixedLenFeature([2, 2], "int64"), "s": tio.FixedLenFeature([2, 2], "string")}
+    assert rows_of(to_parquet(path, tmp_path / "out", schema=schema).paths) == values
+
+
 def test_records_that_do_not_match_the_schema(tmp_path: Path) -> None:
     records = [example_of(a=[1]), example_of(a=[1, 2]), example_of(a=[b"x"]), example_of(a=[4])]
     path = write_tfrecord(tmp_path / "in", records)
