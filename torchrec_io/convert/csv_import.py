@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import io
 import itertools
 import os
 from collections import Counter
@@ -21,7 +20,7 @@ from . import arrow as pa
 from .arrow_rows import ColumnTypes, encode_table
 from .columns import FoundType, add_types, stored_dtypes
 from .conversion import Conversion, FoundPiece, size_of
-from .escaped_text import END, EscapedText, unescaped
+from .escaped_text import END, escaped_text, unescaped
 from .options import ColumnOptions, Options, Types
 from .rows import Table
 
@@ -175,8 +174,8 @@ def _opened(
     end = f"\n{delimiter.join([END] * len(names or ()))}\n"
     try:
         # Arrow prints an error if it skips a row that is not UTF-8.
-        with open_binary(source) as file, io.BufferedReader(EscapedText(file, end)) as text:
-            yield pa.csv.open_csv(text, read, parse, convert)
+        with open_binary(source) as file:
+            yield pa.csv.open_csv(escaped_text(file, end), read, parse, convert)
     except pa.ArrowInvalid as error:
         reason = f"the file cannot be read as CSV: {error}"
         raise ConversionError(reason, path=source.name) from None
