@@ -69,7 +69,7 @@ def test_invalid_images(run: Run, tmp_path: Path) -> None:
     bad.write_bytes(b"")
     result = run("convert", "in", "out")
     assert (result.returncode, result.stdout) == (1, "")
-    line = "'in/cat/\\x1b[31m.png': the image cannot be opened: its format is not one of JPEG, PNG"
+    line = "'in/cat/\\x1b[31m.png': the image cannot be opened: its format is not known"
     assert result.stderr.startswith(line)
     assert len(result.stderr.splitlines()) == 1
     assert os.listdir(tmp_path) == ["in"]
@@ -115,7 +115,7 @@ def test_columns_are_left_out_and_cast(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        (["nowhere.csv", "x"], "nowhere.csv: No such file or directory"),
+        (["nowhere.csv", "x"], "no such file: 'nowhere.csv'"),
         (["nowhere", "x"], "no such file: 'nowhere'"),
         (
             ["file", "x"],

@@ -123,13 +123,20 @@ def test_watcher_receives_all_progress(tmp_path: Path) -> None:
 def test_invalid_sources(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         convert(tmp_path)
-    with pytest.raises(IsADirectoryError):
-        tio.convert.from_jsonl(tmp_path, tmp_path / "x")
     with pytest.raises(ValueError, match="name at least one file"):
         tio.convert.from_npz([], tmp_path / "x")
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(ValueError, match="is a pipe, which cannot be read twice"):
         tio.convert.from_csv(tmp_path / "pipe", tmp_path / "x")
+
+
+@pytest.mark.parametrize("sources", ["part-*.csv", "."])
+def test_pattern_or_folder_of_sources(tmp_path: Path, sources: str) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    for name in ("part-1.csv", "part-0.csv"):
+        (folder / name).write_text(f"n,s\n{name[5]},x\n")
+    assert numbers(tio.convert.from_csv(folder / sources, tmp_path / "out").paths) == [0, 1]
 
 
 def test_source_is_not_replaced(tmp_path: Path) -> None:

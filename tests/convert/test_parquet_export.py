@@ -157,6 +157,15 @@ def test_schema_is_stored_with_shapes(tmp_path: Path) -> None:
     json.loads(found)
 
 
+def test_values_of_a_shape_are_one_list(tmp_path: Path) -> None:
+    values: list[dict[str, list[Any]]] = [
+        {"m": [n, 1, 2, 3], "s": [b"a%d" % n, b"", b"c", b"d"]} for n in range(3)
+    ]
+    path = write_tfrecord(tmp_path / "in", [example_of(**each) for each in values])
+    schema = {"m": tio.FixedLenFeature([2, 2], "int64"), "s": tio.FixedLenFeature([2, 2], "string")}
+    assert rows_of(to_parquet(path, tmp_path / "out", schema=schema).paths) == values
+
+
 def test_records_that_do_not_match_the_schema(tmp_path: Path) -> None:
     records = [example_of(a=[1]), example_of(a=[1, 2]), example_of(a=[b"x"]), example_of(a=[4])]
     path = write_tfrecord(tmp_path / "in", records)
@@ -264,7 +273,14 @@ def test_set_with_another_number_of_files_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="a positive integer"):
         to_parquet(path, tmp_path / "y", num_shards=0)
     with pytest.raises(ValueError, match="overwrite the input"):
-        to_parquet(path.rename(tmp_path / "in.parquet"), tmp_path / "in")
+        to_parquet(path.rename(tmp_path / "in.parquet"), tmp_path / "in", force=True)
+
+
+def test_file_that_exists_is_rejected_before_anything_is_read(tmp_path: Path) -> None:
+    path = write_tfrecord(tmp_path / "in", [b"no Example"])
+    (tmp_path / "out.parquet").touch()
+    with pytest.raises(FileExistsError, match=r"out\.parquet"):
+        to_parquet(path, tmp_path / "out")
 
 
 def test_without_pyarrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

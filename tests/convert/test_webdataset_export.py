@@ -100,6 +100,17 @@ def test_feature_lists(tmp_path: Path) -> None:
     }
 
 
+def test_values_of_a_shape(tmp_path: Path) -> None:
+    examples: list[dict[str, list[Any]]] = [
+        {"m": [n, 1, 2, 3], "s": [b"a", b"%d" % n]} for n in range(2)
+    ]
+    path = write_examples(tmp_path, *examples)
+    schema = {"m": tio.FixedLenFeature([2, 2], "int64"), "s": tio.FixedLenFeature([2], "string")}
+    found = files_in(to_webdataset(path, tmp_path / "out", schema=schema).paths[0])
+    assert (found["000000001.s.0.txt"], found["000000001.s.1.txt"]) == (b"a", b"1")
+    assert np.load(io.BytesIO(found["000000001.m.npy"])).tolist() == [[1, 1], [2, 3]]
+
+
 def test_given_extensions(tmp_path: Path) -> None:
     path = write_examples(tmp_path, {"image/encoded": [b"?"], "y": [7], "v": [1, 2], "w": [b"a"]})
     schema = tio.Schema.infer(path)

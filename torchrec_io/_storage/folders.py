@@ -75,7 +75,7 @@ def subfolder_names(folder: Location) -> list[str]:
         return list_folder(folder.name, folder.options)[1]
     try:
         with os.scandir(folder) as entries:
-            return sorted(entry.name for entry in entries if entry.is_dir())
+            return sorted(entry.name for entry in entries if os.path.isdir(entry))
     except (FileNotFoundError, NotADirectoryError):
         return []
 

@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from .._parsing.arrays import offsets_of
+from .._parsing.numpy_columns import Entries, RaggedRows
 from .._records.record_block import RecordBlock
 from .._storage.byte_source import Ints
-from .extra import import_arrow, import_tensors
-from .numpy_columns import Entries, RaggedRows, TextArray
+from ..convert import arrow as pa
+from ..convert.arrow_columns import list_array, lists
+from .extra import import_tensors
 
 
 def arrow_array(column: Any, rank: int | None = None) -> Any:
     """Return a column as an Arrow array with an element for each record.
 
     Args:
-        column: Column as :func:`torchrec_io.cluster.numpy_columns.numpy_columns` returns it,
+        column: Column as :func:`torchrec_io._parsing.numpy_columns.numpy_columns` returns it,
             without padding.
         rank: Number of dimensions of a record's value, if it is known.
     """
@@ -30,17 +32,15 @@ def arrow_array(column: Any, rank: int | None = None) -> Any:
         return _sparse_array(column)
     if isinstance(column, np.ndarray) and column.ndim > 1:
         return import_tensors().ArrowTensorArray.from_numpy(column)
-    if (
-        isinstance(column, RaggedRows)
-        and isinstance(column.values, np.ndarray)
-        and column.values.ndim > 1
-    ):
-        return _row_tensors(column)
-    return _nested_array(column)
+    values = column.values if isinstance(column, RaggedRows) else None
+    if isinstance(values, np.ndarray) and values.ndim > 1:
+        # Without records, there is one part too many.
+        return _tensors(np.split(values, column.offsets[1:-1])[: len(column.offsets) - 1])
+    return list_array(column)
 
 
-def without_padding(column: Any, lengths: Ints) -> Any:
-    """Return the rows of a column whose records are padded to the same number of items.
+def padded_array(column: Any, lengths: Ints) -> Any:
+    """Return a column whose records are padded to the same number of items, without the padding.
 
     Args:
         column: Array of numbers or bytes values.
@@ -49,13 +49,12 @@ def without_padding(column: Any, lengths: Ints) -> Any:
     offsets = offsets_of(lengths)
     is_kept = np.arange(column.shape[1]) < lengths[:, np.newaxis]
     if isinstance(column, np.ndarray):
-        return RaggedRows(column[is_kept], offsets)
-    return RaggedRows(_take_texts(column, np.flatnonzero(is_kept)), offsets)
+        return arrow_array(RaggedRows(column[is_kept], offsets))
+    return lists(offsets, list_array(column).flatten().take(pa.array(np.flatnonzero(is_kept))))
 
 
 def bytes_array(block: RecordBlock) -> Any:
     """Return the records of a block, which follow each other in its buffer, as an Arrow array."""
-    pa = import_arrow()
     count = len(block)
     if not count:
         return pa.array([], pa.binary())
@@ -68,92 +67,36 @@ def bytes_array(block: RecordBlock) -> Any:
     return every.take(pa.array(np.arange(0, 2 * count, 2))).cast(pa.binary())
 
 
-def _take_texts(texts: TextArray, rows: Ints) -> TextArray:
-    """Return rows of an array of records and items, as an array of items."""
-    inner = texts.shape[2:]
-    step = math.prod(inner)
-    positions = (rows[:, np.newaxis] * step + np.arange(step)).reshape(-1)
-    starts, sizes = texts.offsets[positions], np.diff(texts.offsets)[positions]
-    offsets = offsets_of(sizes)
-    data = texts.data[np.arange(offsets[-1]) + np.repeat(starts - offsets[:-1], sizes)]
-    return TextArray(data, offsets, (len(rows), *inner))
-
-
-def _binary_array(texts: TextArray) -> Any:
-    pa = import_arrow()
-    # int32 suffices: the records of a block have far fewer bytes, and no message reaches 2 GiB.
-    offsets = pa.py_buffer(texts.offsets.astype(np.int32))
-    data = pa.py_buffer(texts.data)
-    return pa.Array.from_buffers(pa.binary(), len(texts.offsets) - 1, [None, offsets, data])
-
-
-def _nested_array(column: Any) -> Any:
-    """Return an array whose further dimensions are lists in lists."""
-    pa = import_arrow()
-    if isinstance(column, RaggedRows):
-        offsets = pa.array(column.offsets.astype(np.int32))
-        return pa.ListArray.from_arrays(offsets, _nested_array(column.values))
-    shape = column.shape
-    flat = _binary_array(column) if isinstance(column, TextArray) else pa.array(column.reshape(-1))
-    for axis in range(len(shape) - 1, 0, -1):
-        offsets = np.arange(math.prod(shape[:axis]) + 1) * shape[axis]
-        flat = pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), flat)
-    return flat
-
-
 def _sparse_array(entries: Entries) -> Any:
     """Return structs of the indices of each record, one list for each entry, and its values."""
-    pa = import_arrow()
     records = entries.indices[:, 0]
     offsets = np.searchsorted(records, np.arange(entries.shape[0] + 1))
-    indices = _nested_array(RaggedRows(entries.indices[:, 1:], offsets))
-    values = _nested_array(RaggedRows(entries.values, offsets))
+    indices = list_array(RaggedRows(entries.indices[:, 1:], offsets))
+    values = list_array(RaggedRows(entries.values, offsets))
     return pa.StructArray.from_arrays([indices, values], ["indices", "values"])
-
-
-def _row_tensors(rows: RaggedRows) -> Any:
-    """Return a tensor for each row."""
-    values = rows.values
-    counts = np.diff(rows.offsets).astype(np.int64)
-    shapes = np.empty((len(counts), values.ndim), np.int64)
-    shapes[:, 0] = counts
-    shapes[:, 1:] = values.shape[1:]
-    return _tensors(values.reshape(-1), shapes)
 
 
 def _list_array(column: Sequence[Any], rank: int | None) -> Any:
     """Return an array of values that each have a shape of their own."""
-    pa = import_arrow()
     if not column:
         return pa.nulls(0)
     if isinstance(column[0], RaggedRows):
-        inner = [_nested_array(rows) for rows in column]
-        offsets = offsets_of(np.array([*map(len, inner)]))
-        return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), pa.concat_arrays(inner))
+        return _lists_of(map(list_array, column))
     if rank is not None:
-        shapes = np.array([value.shape for value in column], np.int64).reshape(len(column), rank)
-        return _tensors(np.concatenate([value.reshape(-1) for value in column]), shapes)
-    flat = [_nested_array(_flattened(value)) for value in column]
-    offsets = offsets_of(np.array([*map(len, flat)]))
-    values = pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), pa.concat_arrays(flat))
+        return _tensors(column)
+    values = _lists_of(list_array(value.reshape((math.prod(value.shape),))) for value in column)
     sizes = pa.array([list(value.shape) for value in column], pa.list_(pa.int64()))
     return pa.StructArray.from_arrays([values, sizes], ["values", "shape"])
 
 
-def _flattened(value: Any) -> Any:
-    if isinstance(value, TextArray):
-        return value._replace(shape=(len(value.offsets) - 1,))
-    return value.reshape(-1)
+def _lists_of(arrays: Iterable[Any]) -> Any:
+    """Return Arrow arrays as one array of lists."""
+    inner = list(arrays)
+    return lists(offsets_of(np.array([*map(len, inner)])), pa.concat_arrays(inner))
 
 
-def _tensors(flat: npt.NDArray[Any], shapes: Ints) -> Any:
-    """Return tensors of the same number of dimensions, whose values lie side by side."""
-    pa = import_arrow()
-    values = pa.array(flat)
-    count, rank = shapes.shape
-    offsets = offsets_of(shapes.prod(axis=1))
-    data = pa.LargeListArray.from_arrays(pa.array(offsets), values)
-    ends = pa.array(np.arange(count + 1, dtype=np.int32) * np.int32(rank))
-    sizes = pa.ListArray.from_arrays(ends, pa.array(shapes.reshape(-1)))
-    storage = pa.StructArray.from_arrays([data, sizes], ["data", "shape"])
-    return import_tensors().ArrowVariableShapedTensorType(values.type, rank).wrap_array(storage)
+def _tensors(values: Sequence[npt.NDArray[Any]]) -> Any:
+    """Return arrays of the same number of dimensions as tensors."""
+    if not values:
+        return pa.nulls(0)
+    return import_tensors().ArrowVariableShapedTensorArray.from_numpy(values)

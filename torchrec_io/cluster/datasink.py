@@ -9,10 +9,10 @@ from ray.data.block import BlockAccessor
 from ray.data.datasource import Datasink
 from ray.data.extensions import get_arrow_extension_tensor_types
 
-from ..convert.arrow_rows import ColumnTypes, values_of
-from ..convert.rows import Table, encode_rows
+from ..convert import arrow as pa
+from ..convert.arrow_rows import ColumnTypes, encode_table
+from ..convert.rows import Table
 from ..errors import ConversionError
-from .extra import import_arrow
 from .shard_folder import ShardFolder, WrittenShard
 
 
@@ -74,8 +74,13 @@ class RowEncoder:
         for table in tables:
             places = [f"row {first + i} of its task" for i in range(len(table))]
             first += len(table)
-            types = _joined(types, table.schema, self._name)
-            yield from _encode(Table(self._name, table, places, table.nbytes), types)
+            columns = [_plain(column) for column in table.columns]
+            plain = pa.RecordBatch.from_arrays(columns, table.schema.names)
+            types = _joined(types, plain.schema, self._name)
+            done = encode_table(Table(self._name, plain, places, table.nbytes), types)
+            if done.errors:
+                raise done.errors[0]
+            yield from done.records
         facts.update(dtypes=types.dtypes, lists=sorted(types.lists))
 
     def check_same(self, shards: Sequence[WrittenShard]) -> None:
@@ -115,7 +120,6 @@ def types_of(dataset: Any, name: str) -> ColumnTypes:
         raise ConversionError(f"the blocks of the dataset differ: {error}", path=name) from None
     if schema is None:
         return none
-    pa = import_arrow()
     types = zip(schema.names, schema.types, strict=True)
     fields = [pa.field(each, kind) for each, kind in types if isinstance(kind, pa.DataType)]
     return _joined(none, fields, name)
@@ -127,7 +131,7 @@ def _joined(known: ColumnTypes, fields: Iterable[Any], name: str) -> ColumnTypes
     Raises:
         ConversionError: If an Example cannot store a column.
     """
-    is_null = import_arrow().types.is_null  # a column of nulls has no type
+    is_null = pa.types.is_null  # a column of nulls has no type
     new = [
         (field.name, _plain_type(field.type))
         for field in fields
@@ -139,23 +143,6 @@ def _joined(known: ColumnTypes, fields: Iterable[Any], name: str) -> ColumnTypes
     return ColumnTypes({**known.dtypes, **found.dtypes}, known.lists | found.lists)
 
 
-def _encode(table: Table, types: ColumnTypes) -> list[bytes]:
-    """Serialize the rows of a table.
-
-    Raises:
-        ConversionError: If a value cannot be stored in an Example.
-    """
-    columns = {
-        name: _values(table.columns.column(name))
-        for name in table.columns.schema.names
-        if name in types.dtypes
-    }
-    done = encode_rows(table._replace(columns=columns), types.dtypes, types.lists)
-    if done.errors:
-        raise done.errors[0]
-    return done.records
-
-
 def _is_tensor(kind: Any) -> bool:
     return isinstance(kind, get_arrow_extension_tensor_types())  # type: ignore[no-untyped-call]
 
@@ -163,12 +150,14 @@ def _is_tensor(kind: Any) -> bool:
 def _plain_type(kind: Any) -> Any:
     """Return the type of a column whose tensors are lists."""
     if _is_tensor(kind):
-        return import_arrow().list_(kind.value_type)
+        return pa.list_(kind.value_type)
     return kind
 
 
-def _values(column: Any) -> Iterable[Any]:
+def _plain(column: Any) -> Any:
+    """Return a column as an Arrow array, whose tensors are lists of their values in order."""
     array = column.combine_chunks()
-    if _is_tensor(column.type):
-        return list(BlockAccessor.for_block(import_arrow().table({"x": array})).to_numpy("x"))
-    return values_of(array)
+    if not _is_tensor(array.type):
+        return array
+    is_struct = pa.types.is_struct(array.storage.type)  # of values and shapes
+    return pa.compute.struct_field(array.storage, "data") if is_struct else array.storage

@@ -1,4 +1,4 @@
-"""The optional packages Ray and pyarrow."""
+"""The optional package Ray."""
 
 from __future__ import annotations
 
@@ -18,18 +18,6 @@ def import_ray() -> Any:
             f"work on a cluster needs Ray: pip install torchrec-io[cluster] ({error})"
         ) from None
     return ray
-
-
-def import_arrow() -> Any:
-    """Import and return pyarrow, which ``ray.data`` needs.
-
-    Raises:
-        ImportError: If Ray or pyarrow is not installed.
-    """
-    import_ray()
-    import pyarrow as pa  # noqa: PLC0415  # an optional package
-
-    return pa
 
 
 def import_tensors() -> Any:

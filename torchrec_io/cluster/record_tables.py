@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._parsing.failures import RecordFailure
+from .._parsing.numpy_columns import numpy_columns
 from .._parsing.parser import ExampleParser
 from .._parsing.valid_records import ParsedBlock, parse_columns
 from .._records.record_size import MAX_RECORD_BYTES
@@ -19,11 +20,10 @@ from .._schema.nesting import nested
 from .._schema.schema import Schema
 from .._schema.specs import RaggedFeature
 from .._storage.byte_source import Ints
+from ..convert import arrow as pa
 from ..errors import DecodeError, SchemaError, TorchRecIOError
-from .arrow_columns import arrow_array, bytes_array, without_padding
-from .extra import import_arrow
+from .arrow_columns import arrow_array, bytes_array, padded_array
 from .file_piece import FilePiece
-from .numpy_columns import numpy_columns
 
 BYTES_COLUMN = "bytes"
 KEY_COLUMN = "__key__"
@@ -123,7 +123,6 @@ class TableReader:
             pieces: The pieces.
             found: Numbers of the valid records, in order.
         """
-        pa = import_arrow()
         begins = [(piece.base + piece.first, piece.count) for piece in pieces]
         every = np.concatenate([np.arange(begin, begin + count) for begin, count in begins])
         numbers = np.setdiff1d(every, np.concatenate([every[:0], *found]), assume_unique=True)
@@ -146,7 +145,7 @@ class TableReader:
             columns[KEY_COLUMN] = [f"{found.path}:{offset}" for offset in offsets.tolist()]
         if NUMBER_COLUMN in self.names:
             columns[NUMBER_COLUMN] = block.numbers + base
-        table = import_arrow().table({name: columns[name] for name in self.names})
+        table = pa.table({name: columns[name] for name in self.names})
         errors.sort(key=lambda error: error.record or 0)
         return RecordTable(table, errors)
 
@@ -168,8 +167,9 @@ def _arrays(schema: Schema, parsed: ParsedBlock) -> dict[str, Any]:
     for name, spec in schema.items():
         column = columns[name]
         if name in padded:
-            column = without_padding(column, columns[padded[name].lengths])
-        arrays[name] = arrow_array(column, spec.known_rank)
+            arrays[name] = padded_array(column, columns[padded[name].lengths])
+        else:
+            arrays[name] = arrow_array(column, spec.known_rank)
     return arrays
 
 

@@ -14,10 +14,11 @@ from .._storage.compression import Compression
 from .._storage.local import StrPath
 from .._storage.remote.options import StorageOptions
 from ..checks import counted
+from ..convert import arrow as pa
 from ..tools.outputs import check_file_name
 from ..tools.report import JobReport, OnError, Result, Watcher
 from .division import DividedRecords
-from .extra import import_arrow, import_ray
+from .extra import import_ray
 from .record_tables import BYTES_COLUMN, NUMBER_COLUMN, TableReader
 from .shard_folder import ShardFolder, WrittenShard
 from .shard_output import ShardOutput
@@ -143,7 +144,6 @@ def _sort(
 
 def _with_positions(table: Any, *, count: int, seed: int) -> Any:
     """Return records with their positions in the new order in place of their numbers."""
-    pa = import_arrow()
     positions = positions_of(table[NUMBER_COLUMN].to_numpy(), count, seed)
     records = table[BYTES_COLUMN].cast(pa.large_binary())  # a sorted table may have more than 2 GiB
     return pa.table({NUMBER_COLUMN: positions, BYTES_COLUMN: records})

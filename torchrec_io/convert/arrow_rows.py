@@ -98,11 +98,11 @@ def encode_table(table: Table, types: ColumnTypes) -> ConvertedPiece:
         for i in invalid:
             reason = f"{shown(column[i])} does not fit in {dtype}"
             errors.setdefault(i, table.error(i, reason, name))
-        columns[name] = values_of(cast)
+        columns[name] = _values_of(cast)
     return encode_rows(table._replace(columns=columns), types.dtypes, types.lists, errors)
 
 
-def values_of(column: Any) -> Iterable[Any]:
+def _values_of(column: Any) -> Iterable[Any]:
     """Return values for the encoder. Lists of numbers become arrays, which is much faster."""
     depth, _ = unnested(column.type)
     if stored_dtype(column.type) in ("int64", "float32") and depth and not column.null_count:

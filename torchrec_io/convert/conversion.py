@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import errno
-import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple, TypeVar
 
 from .._records.record_block import RecordList
@@ -82,20 +80,25 @@ class Conversion:
         """Return the location of a source or output."""
         return Location.of(path, self._options.get("storage_options"))
 
-    def source_files(self, sources: StrPath | Sequence[StrPath]) -> list[Location]:
+    def source_files(self, sources: StrPath | Iterable[StrPath]) -> list[Location]:
         """Return the files to convert.
 
         Raises:
             ValueError: If there are no files, one is a pipe, which cannot be read twice, or the
                 output would overwrite one.
-            FileNotFoundError: If a file does not exist.
+            FileNotFoundError: If a path matches no file.
             FileExistsError: If the output exists, unless it may be replaced.
-            IsADirectoryError: If a path is a folder.
         """
-        paths = [sources] if isinstance(sources, (str, os.PathLike)) else list(sources)
-        if not paths:
-            raise ValueError("sources is empty; name at least one file")
-        self._sources = [file for path in paths for file in self._files_of(path)]
+        self._sources = expand_paths(
+            sources,
+            tfrecord_names=False,
+            storage_options=self._options.get("storage_options"),
+        )
+        for file in self._sources:
+            if not file.is_seekable():
+                raise ValueError(
+                    f"{file!r} is a pipe, which cannot be read twice; save it to a file first"
+                )
         if self._is_sharded:
             most = None if self._force else self._num_shards
             refuse_shard_inputs(self._sources, self._name, most)
@@ -184,20 +187,6 @@ class Conversion:
             outputs = output.finish()
         found = schema(surveyor.result()) if callable(schema) else schema
         return report.result(outputs, output.counts, schema=found)
-
-    def _files_of(self, path: StrPath) -> list[Location]:
-        """Return the files that a path or URL stands for."""
-        location = self.locate(path)
-        if location.local_path is None:
-            options = self._options.get("storage_options")
-            return expand_paths(path, tfrecord_names=False, storage_options=options)
-        if os.path.isdir(location):
-            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), location.name)
-        if not location.is_seekable():
-            raise ValueError(
-                f"{location!r} is a pipe, which cannot be read twice; save it to a file first"
-            )
-        return [location]
 
 
 def size_of(file: Location) -> int:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import io
 import itertools
 import os
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .._storage.binary_file import open_binary
@@ -21,7 +20,7 @@ from . import arrow as pa
 from .arrow_rows import ColumnTypes, encode_table
 from .columns import FoundType, add_types, stored_dtypes
 from .conversion import Conversion, FoundPiece, size_of
-from .escaped_text import END, EscapedText, unescaped
+from .escaped_text import END, escaped_text, unescaped
 from .options import ColumnOptions, Options, Types
 from .rows import Table
 
@@ -41,7 +40,7 @@ _PATTERNS = {
 
 
 def from_csv(
-    sources: StrPath | Sequence[StrPath],
+    sources: StrPath | Iterable[StrPath],
     destination: StrPath,
     *,
     columns: Sequence[str] | None = None,
@@ -61,8 +60,9 @@ def from_csv(
     the kind of the other values.
 
     Args:
-        sources: One file or several with the same columns. Files are UTF-8. Fields are separated by
-            commas, in files ``*.tsv`` by tabs, and quoted as in RFC 4180 (``"a ""b"", c"``).
+        sources: Files, glob patterns, directories or URLs, of files with the same columns. Files
+            are UTF-8. Fields are separated by commas, in files ``*.tsv`` by tabs, and quoted as in
+            RFC 4180 (``"a ""b"", c"``).
         destination: Path of the output file, or common start of the paths of the shards.
         columns: Names of the columns, for files without a header. By default the first line
             contains them.
@@ -174,8 +174,8 @@ def _opened(
     end = f"\n{delimiter.join([END] * len(names or ()))}\n"
     try:
         # Arrow prints an error if it skips a row that is not UTF-8.
-        with open_binary(source) as file, io.BufferedReader(EscapedText(file, end)) as text:
-            yield pa.csv.open_csv(text, read, parse, convert)
+        with open_binary(source) as file:
+            yield pa.csv.open_csv(escaped_text(file, end), read, parse, convert)
     except pa.ArrowInvalid as error:
         reason = f"the file cannot be read as CSV: {error}"
         raise ConversionError(reason, path=source.name) from None

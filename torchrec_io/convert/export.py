@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import closing
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 from .._order.selection import Selection
+from .._parsing.numpy_columns import numpy_columns, stored_values
+from .._parsing.parser import ExampleParser
+from .._parsing.valid_records import parse_columns
 from .._records.record_block import RecordBlock
+from .._schema.feature import Feature
 from .._schema.schema import Schema
 from .._storage.local import StrPath
 from .._storage.location import Location
@@ -20,13 +25,24 @@ from ..tools.outputs import refuse_inputs
 from ..tools.record_files import RecordFiles
 from ..tools.report import JobReport, Result
 from .options import ColumnOptions, ExportOptions, check_options
-from .stored_columns import StoredBlock, StoredParser
 
 # What to do about a record that does not fit a schema that was given.
 _REMEDY = (
     "leave schema out to infer one that fits all records, use VarLenFeature for a feature that is "
     'missing or has another number of values, or skip such records with on_error="skip"'
 )
+
+
+class StoredBlock(NamedTuple):
+    """Some records and the stored values of their features.
+
+    Attributes:
+        block: The records.
+        columns: Columns of :func:`numpy_columns`, in the order of the schema.
+    """
+
+    block: RecordBlock
+    columns: dict[str, Any]
 
 
 class Export:
@@ -88,7 +104,7 @@ class Export:
         if schema is not None:
             self.report.watcher.started(self.files.size)
             schema = Schema.of(schema)
-            self.use(StoredParser(schema, columns.chosen(schema)))
+            self.use(_stored(schema, columns.chosen(schema)))
             return
         found = self.infer()
         names = columns.chosen(found.findings)
@@ -96,7 +112,7 @@ class Export:
             finding = found.findings[name]
             if finding.spec is None and finding.kind != "none":
                 raise SchemaError(f"{finding.why}; use schema to give one without it", feature=name)
-        self.use(StoredParser(Schema(**found.parts), names))
+        self.use(_stored(Schema(**found.parts), names))
 
     def infer(self) -> InferredParts:
         """Infer a schema from all records.
@@ -114,15 +130,14 @@ class Export:
         )
         return infer_surveyed(self.survey)
 
-    def use(self, parser: StoredParser, remedy: str = _REMEDY) -> None:
-        """Read records with a parser.
+    def use(self, schema: Schema, remedy: str = _REMEDY) -> None:
+        """Choose the stored values to read.
 
         Args:
-            parser: The parser.
-            remedy: Advice in the error of a record that does not fit its schema.
+            schema: Schema with a FixedLenFeature or VarLenFeature for every feature.
+            remedy: Advice in the error of a record that does not fit it.
         """
-        self.schema: Schema = parser.schema
-        self._parser = parser
+        self.schema: Schema = schema
         self._remedy = remedy
 
     def blocks(
@@ -171,7 +186,10 @@ class Export:
             for rows in blocks:
                 count = 0
                 for position, number in enumerate(rows.block.numbers.tolist()):
-                    values = {name: column.row(position) for name, column in rows.columns.items()}
+                    values = {
+                        name: stored_values(column, position)
+                        for name, column in rows.columns.items()
+                    }
                     try:
                         write(number, values)
                         count += 1
@@ -197,11 +215,29 @@ class Export:
 
     def _parse(self, block: RecordBlock) -> StoredBlock:
         """Parse a block, without the records that do not fit the schema."""
-        parsed, failures = self._parser.parse(block)
-        for number, failure in failures:
+        parsed, failures = parse_columns(ExampleParser.of(self.schema), block)
+        for failure in failures:
             # The remedy stands in the place of the hint.
             reason = failure._replace(hint=None).message(with_offset=True)
+            number = int(block.numbers[failure.position])
             self.skip(number, f"{reason}; {self._remedy}", failure.feature)
         if self.survey is None:
             self._surveyor.add(parsed.block)
-        return parsed
+        columns = numpy_columns(parsed.arena, parsed.columns)
+        return StoredBlock(parsed.block, {name: columns[name] for name in self.schema})
+
+
+def _stored(schema: Schema, names: Collection[str]) -> Schema:
+    """Return a schema of the stored values of some features, without decoding or padding."""
+
+    def stored(name: str, spec: Feature) -> Feature:
+        found = spec.as_stored(name)
+        if found.dtype != "bfloat16":
+            return found
+        return replace(found, dtype="float32")  # type: ignore[type-var]  # no other package has it
+
+    parts = {
+        part: {name: stored(name, spec) for name, spec in specs.items() if name in names}
+        for part, specs in schema.parts.items()
+    }
+    return Schema(**parts)

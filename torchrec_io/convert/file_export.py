@@ -7,8 +7,6 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from .._schema.dtypes import is_integer_dtype
 from .._schema.feature import Feature
 from .._schema.schema import Schema
@@ -20,9 +18,8 @@ from .._writing.output_group import OutputGroup
 from ..errors import DecodeError
 from ..tools.report import Result
 from .export import Export
-from .file_names import checked_path, suffix_of
+from .file_names import name_of, suffix_of
 from .options import ExportOptions
-from .stored_columns import StoredParser
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -79,66 +76,50 @@ def to_files(
         raise FileExistsError(errno.EEXIST, "the output must be a new or empty folder", target)
     export = Export(paths, options)
     schema = _schema(Schema(**export.infer().parts), feature, name_from, by_class)
-    export.use(StoredParser(schema), _REMEDY)
+    export.use(schema, _REMEDY)
+    sizes = []
     with OutputGroup() as group:
-        inside = _Folder(group.open_folder(Location(target)), target)
+        temporary = group.open_folder(Location(target))
 
         def write(number: int, values: Mapping[str, Any]) -> None:
             [data] = values[feature]
-            folder = "" if by_class is None else _folder_of(values[by_class], by_class)
             name = f"{number:09d}"
             if name_from is not None:
-                name = checked_path(values[name_from][0], name_from)
+                name = name_of(values[name_from], name_from)
             if not os.path.splitext(name)[1]:
                 name = f"{name}.{suffix_of(data)}"
-            inside.write(folder + name, data, name_from)
+            if by_class is not None:
+                name = f"{name_of(values[by_class], by_class)}/{name}"
+            _write_new(temporary, target, name, data, name_from)
+            sizes.append(len(data))
 
         export.write_each(write)
-    return export.report.result([output], [export.report.records], file_bytes=inside.size)
+    return export.report.result([output], [export.report.records], file_bytes=sum(sizes))
 
 
-def _folder_of(value: Any, feature: str) -> str:
-    return f"{int(value) if isinstance(value, np.ndarray) else checked_path(value[0], feature)}/"
-
-
-class _Folder:
-    """A folder of new files.
+def _write_new(folder: str, target: str, path: str, data: bytes, feature: str | None) -> None:
+    """Write a new file.
 
     Args:
-        temporary: Path of the folder until all files are in it.
+        folder: Path of the folder until all files are in it.
         target: Path of the folder then, for error messages.
+        path: Path in the folder.
+        data: Content of the file.
+        feature: Name of the feature that has the name, for the error message.
 
-    Attributes:
-        size: Size of all files in bytes.
+    Raises:
+        DecodeError: If there is a file of this name, or of the name of its folder, also where the
+            file system does not distinguish two names.
     """
-
-    def __init__(self, temporary: str, target: str) -> None:
-        self._temporary = temporary
-        self._target = target
-        self.size = 0
-
-    def write(self, path: str, data: bytes, feature: str | None) -> None:
-        """Write a file.
-
-        Args:
-            path: Path in the folder.
-            data: Content of the file.
-            feature: Name of the feature that has the name, for the error message.
-
-        Raises:
-            DecodeError: If there is a file of this name, or of the name of its folder, also where
-                the file system does not distinguish two names.
-        """
-        inside = os.path.join(self._temporary, path)
-        try:
-            os.makedirs(os.path.dirname(inside), exist_ok=True)
-            file = open_named(inside, os.path.join(self._target, path), "xb")
-        except (FileExistsError, NotADirectoryError):
-            reason = f"an earlier record has the file name {path!r}, or a part of it"
-            raise DecodeError(reason, feature=feature) from None
-        with file:
-            file.write(data)
-        self.size += len(data)
+    inside = os.path.join(folder, path)
+    try:
+        os.makedirs(os.path.dirname(inside), exist_ok=True)
+        file = open_named(inside, os.path.join(target, path), "xb")
+    except (FileExistsError, NotADirectoryError):
+        reason = f"an earlier record has the file name {path!r}, or a part of it"
+        raise DecodeError(reason, feature=feature) from None
+    with file:
+        file.write(data)
 
 
 def _schema(seen: Schema, feature: str, name_from: str | None, by_class: str | None) -> Schema:

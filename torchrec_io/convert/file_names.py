@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from ..errors import DecodeError
 from ..inspection.byte_formats import EMPTY, TEXT, sniff
 
 _MAX_PART_BYTES = 200  # most systems allow 255, and a suffix may be added
 _MAX_BYTES = 1000
-# Paths that are not valid or lead out of their folder on some system, and why; then parts of paths.
-_BAD_PATHS = (
-    (r"", "it is empty"),
+# Patterns in paths that are not valid or lead out of their folder on some system, and the reasons.
+_PROBLEMS = (
+    (r"\A\Z", "it is empty"),
     (
-        r".*\\.*|[A-Za-z]:.*",
+        r"\\|\A[A-Za-z]:",
         "it contains a backslash or a drive, which lead out of the folder on some systems",
     ),
-    (r"/.*", "it is an absolute path"),
-)
-_BAD_PARTS = (
-    (r"\.?\.?", "it has an empty part or leads out of its folder"),
-    (r".*[. ]", "a part ends with a dot or a space, which some systems remove"),
-    (r"(?i:con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?", "it names a device on some systems"),
+    (r"\A/", "it is an absolute path"),
+    (r"(\A|/)\.{0,2}(/|\Z)", "it has an empty part or leads out of its folder"),
+    (r"[. ](/|\Z)", "a part ends with a dot or a space, which some systems remove"),
+    (
+        r"(?i)(\A|/)(con|prn|aux|nul|com[0-9]|lpt[0-9])(\.[^/]*)?(/|\Z)",
+        "it names a device on some systems",
+    ),
 )
 
 _SUFFIXES = {
@@ -49,6 +51,16 @@ def suffix_of(data: bytes) -> str:
     return _SUFFIXES.get(sniff(data), "bin")
 
 
+def name_of(value: Any, feature: str) -> str:
+    """Return a value of a feature as the name of a file: an integer, or a path in bytes.
+
+    Args:
+        value: Array of one integer, or list of one bytes value; see :func:`checked_path`.
+        feature: Name of the feature.
+    """
+    return checked_path(value[0], feature) if isinstance(value, list) else str(int(value))
+
+
 def checked_path(value: bytes, feature: str) -> str:
     """Return a path from data, which stays inside the folder that it is joined to.
 
@@ -74,15 +86,7 @@ def checked_path(value: bytes, feature: str) -> str:
 def _problem(text: str) -> str | None:
     if not text.isprintable():
         return "it contains characters that are not printable"
-    parts = text.split("/")
-    if len(text.encode()) > _MAX_BYTES or any(
-        len(each.encode()) > _MAX_PART_BYTES for each in parts
-    ):
+    sizes = [len(part.encode()) for part in text.split("/")]
+    if max(sizes) > _MAX_PART_BYTES or len(text.encode()) > _MAX_BYTES:
         return "it is too long"
-    for pattern, reason in _BAD_PATHS:
-        if re.fullmatch(pattern, text):
-            return reason
-    for pattern, reason in _BAD_PARTS:
-        if any(re.fullmatch(pattern, part) for part in parts):
-            return reason
-    return None
+    return next((reason for pattern, reason in _PROBLEMS if re.search(pattern, text)), None)

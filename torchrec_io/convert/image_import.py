@@ -7,21 +7,19 @@ import io
 import os
 import re
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
-from PIL import Image, ImageFile, ImageOps, UnidentifiedImageError
+from PIL import Image, ImageFile, ImageOps
 
+from .._images.decode import decode_image
 from .._images.geometry import CropKey
-from .._images.jpeg_markers import SIGNATURE as JPEG_SIGNATURE
-from .._images.jpeg_markers import check_jpeg
-from .._images.limits import check_size
-from .._images.native import decode_one, is_native
 from .._order.shuffle import check_seed, records_at
 from .._schema.image_spec import ImageFeature
 from .._schema.schema import Schema
 from .._schema.specs import FixedLenFeature
 from .._storage.binary_file import open_binary
+from .._storage.folders import folder_of
 from .._storage.local import StrPath
 from .._writing.encode import encode_example
 from ..checks import check_choice, check_integer, is_integer
@@ -36,8 +34,6 @@ if TYPE_CHECKING:
 
 Encoding = Literal["jpeg", "png"]
 
-# Other formats are refused, whatever the suffix: EPS, for example, is a program that Pillow runs.
-_FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM")
 _FEATURE = ImageFeature()
 # Modes that each format stores without a conversion.
 _MODES = {
@@ -147,13 +143,15 @@ def from_images(
     _check_coding(coding)
     seed = None if shuffle is None else check_seed(shuffle)
     images, classes = label_images(
-        conversion.locate(source),
+        folder_of(source, options.get("storage_options")),
         conversion.report,
         label_pattern,
         None if labels is None else conversion.locate(labels),
     )
     if seed is not None:
-        images = _shuffled(images, seed)
+        positions = np.arange(len(images), dtype=np.int64)
+        order = records_at(positions, len(images), shuffle=True, seed=seed, epoch=0)
+        images = [images[i] for i in order]
     conversion.report.watcher.started(sum(image.size for image in images))
     companion = conversion.locate(destination).beside(".labels.txt")
     Image.init()  # not thread-safe, and opening an image would call it
@@ -176,11 +174,6 @@ def _check_coding(coding: Coding) -> None:
         )
     check_choice("encode", coding.encode, (None, "jpeg", "png"))
     check_integer("quality", coding.quality, 1, 100)
-
-
-def _shuffled(images: list[LabelledImage], seed: int) -> list[LabelledImage]:
-    positions = np.arange(len(images), dtype=np.int64)
-    return [images[i] for i in records_at(positions, len(images), shuffle=True, seed=seed, epoch=0)]
 
 
 def _lines(classes: Iterable[str]) -> bytes:
@@ -226,41 +219,21 @@ def _encode_again(image: LabelledImage, data: bytes, coding: Coding) -> tuple[by
     try:
         picture = _decoded(data)
         if coding.resize is None and coding.encode is None:
-            _check_readable(picture)
             return data, picture
         data = _encoded(picture, coding)
         return data, _decoded(data)
     except MemoryError:  # not an error of the image
         raise
-    except UnidentifiedImageError:
-        reason = f"its format is not one of {', '.join(_FORMATS)}"
     except Exception as error:  # noqa: BLE001  # Pillow raises many types of errors
         reason = str(error).removeprefix("the image cannot be decoded: ")
-    raise ConversionError(f"the image cannot be opened: {reason}", path=image.file.name)
+        path = image.file.name
+        raise ConversionError(f"the image cannot be opened: {reason}", path=path) from None
 
 
 def _decoded(data: bytes) -> ImageFile.ImageFile:
-    if ImageFile.LOAD_TRUNCATED_IMAGES:
-        raise ValueError(
-            "PIL.ImageFile.LOAD_TRUNCATED_IMAGES must be False, or damaged images would be accepted"
-        )
-    if data[:3] == JPEG_SIGNATURE:
-        check_jpeg(data)
-    picture = Image.open(io.BytesIO(data), formats=_FORMATS)
-    check_size(picture, _FEATURE.max_pixels)
-    if is_native(memoryview(data), _FEATURE):  # finds damage that Pillow does not report
-        decode_one(memoryview(data), _FEATURE, lambda: CropKey(bytes(16)))
-    else:
-        picture.load()
-    return picture
-
-
-def _check_readable(picture: ImageFile.ImageFile) -> None:
-    """Raise an error if ImageFeature cannot read the pixels, which have no 8-bit form."""
-    # In PNG and PPM files the pixels of this mode have 16 bits.
-    is_wide = picture.mode == "I" and picture.format not in ("PNG", "PPM")
-    if picture.mode == "F" or is_wide:
-        raise ValueError(f"its pixels (mode {picture.mode}) have more bits than ImageFeature reads")
+    """Decode an image as datasets do, to verify it, and return it opened by Pillow."""
+    decode_image(memoryview(data), _FEATURE, lambda: CropKey(bytes(16)))
+    return Image.open(io.BytesIO(data))
 
 
 def _encoded(picture: ImageFile.ImageFile, coding: Coding) -> bytes:
@@ -276,12 +249,13 @@ def _encoded(picture: ImageFile.ImageFile, coding: Coding) -> bytes:
 
 def _in_mode(picture: Image.Image, kind: str, coding: Coding) -> Image.Image:
     """Convert an image to a mode that can be encoded, and resized if necessary."""
-    mode = picture.mode
-    if mode in ("I", "F") or mode.startswith("I;16"):
-        return _in_16_bits(picture, kind)
-    has_alpha = picture.has_transparency_data
-    if kind == "JPEG" and has_alpha:
-        raise ValueError("it has transparent pixels, which JPEG cannot store; use encode='png'")
+    mode, has_alpha = picture.mode, picture.has_transparency_data
+    is_deep = mode.startswith("I")
+    if kind == "JPEG" and (has_alpha or is_deep):
+        reason = "it has transparent or 16-bit pixels, which JPEG cannot store; use encode='png'"
+        raise ValueError(reason)
+    if is_deep:
+        return picture.convert("I;16")
     # A resizing filter cannot mix indexes of a palette or bits, nor keep a transparent color.
     is_mixed = mode not in ("1", "P") and "transparency" not in picture.info
     if mode in _MODES[kind] and (is_mixed or coding.resize is None):
@@ -289,14 +263,6 @@ def _in_mode(picture: Image.Image, kind: str, coding: Coding) -> Image.Image:
     if mode in ("1", "L") and not has_alpha:
         return picture.convert("L")
     return picture.convert("RGBA" if has_alpha else "RGB")
-
-
-def _in_16_bits(picture: Image.Image, kind: str) -> Image.Image:
-    """Convert an image with more than 8 bits per pixel to 16 bits."""
-    extent: Any = picture.getextrema()  # one pair, since the image has one band
-    if kind == "JPEG" or picture.mode == "F" or extent[0] < 0 or extent[1] > 0xFFFF:
-        raise ValueError(f"its pixels (mode {picture.mode}) have more bits than {kind} stores")
-    return picture if picture.mode == "I;16" else picture.convert("I;16")
 
 
 def _resized(picture: Image.Image, resize: tuple[int, int] | int | None) -> Image.Image:

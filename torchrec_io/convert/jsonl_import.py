@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import json
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .._storage.binary_file import open_binary
@@ -37,7 +37,7 @@ _ERRORS = (ValueError, TypeError, OverflowError, RecursionError)
 
 
 def from_jsonl(
-    sources: StrPath | Sequence[StrPath],
+    sources: StrPath | Iterable[StrPath],
     destination: StrPath,
     *,
     include: Collection[str] | None = None,
@@ -56,7 +56,7 @@ def from_jsonl(
     has a decimal point or an exponent; string for strings.
 
     Args:
-        sources: One file or several.
+        sources: Files, glob patterns, directories or URLs.
         destination: Path of the output file, or common start of the paths of the shards.
         include: Names of the members to convert. Default: all.
         exclude: Names of members to leave out.

@@ -12,9 +12,8 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from .._storage.binary_file import open_binary
-from .._storage.folders import stamps_in
+from .._storage.folders import stamps_in, subfolder_names
 from .._storage.location import Location
-from ..checks import counted
 from ..errors import ConversionError
 from ..tools.report import JobReport
 
@@ -22,8 +21,8 @@ from ..tools.report import JobReport
 IMAGE_SUFFIXES = (
     ".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp",
 )  # fmt: skip
-# Integer labels below this are used as class numbers.
-_MAX_CLASSES = 1_000_000
+# Labels that are used as class numbers: integers below a million.
+_CLASS_NUMBER = re.compile("0|[1-9][0-9]{0,5}")
 
 
 class LabelledImage(NamedTuple):
@@ -81,7 +80,7 @@ def label_images(
         images = list(_by_file(found, labels, report))
         classes = _classes(images)
     else:
-        classes = _folders(root, found)
+        classes = _folders(root)
         images = list(_by_folder(found, report))
         for name in sorted({*classes} - {image.text for image in images}):
             reason = "the folder of the class has no images"
@@ -145,13 +144,9 @@ def _local_files(
 # ---- classes ----
 
 
-def _folders(root: Location, found: Iterable[LabelledImage]) -> list[str]:
+def _folders(root: Location) -> list[str]:
     """Return the names of the folders of a folder."""
-    if root.local_path is None:  # a store has no empty folders
-        names = {image.name.partition("/")[0] for image in found if "/" in image.name}
-    else:
-        names = {name for name in os.listdir(root) if os.path.isdir(root.child(name))}
-    classes = sorted(name for name in names if not name.startswith("."))
+    classes = [name for name in subfolder_names(root) if not name.startswith(".")]
     if not classes:
         raise ConversionError(
             "the folder has no folders for classes; use label_pattern or labels", path=root.name
@@ -219,35 +214,28 @@ def _read_labels(labels: Location) -> dict[str, tuple[str, int]]:
         open_binary(labels) as content,
         io.TextIOWrapper(content, "utf-8-sig", "surrogateescape", newline="") as file,
     ):
-        reader = csv.reader(file, strict=True)
+        reader = csv.DictReader(file, strict=True)
         try:
-            header = next(reader, [])
+            header = reader.fieldnames or []
             if header.count("name") != 1 or header.count("label") != 1:
                 raise ValueError(f"the columns must be name and label, got {', '.join(header)!r}")
-            for fields in filter(None, reader):
-                if len(fields) != len(header):
-                    count = counted(len(fields), "field")
-                    raise ValueError(f"the row has {count}, expected {len(header)}")
-                row = dict(zip(header, fields, strict=True))
-                if not row["name"] or not row["label"]:
-                    raise ValueError("the name or the label is empty")
+            for row in reader:
+                if None in row or not row["name"] or not row["label"]:
+                    raise ValueError("the row must have a name, a label and no further fields")
                 name = os.path.normpath(row["name"]).replace(os.sep, "/")
                 if name in wanted:
                     raise ValueError(f"{name!r} already has a label in line {wanted[name][1]}")
                 wanted[name] = row["label"], reader.line_num
         except (ValueError, csv.Error) as error:
-            raise ConversionError(f"line {reader.line_num}: {error}", path=labels.name) from None
+            raise ConversionError(
+                f"line {reader.reader.line_num}: {error}", path=labels.name
+            ) from None
     return wanted
 
 
 def _classes(images: Iterable[LabelledImage]) -> list[str]:
     """Return the classes of images: all integers up to the largest one, or else their names."""
     classes = sorted({image.text for image in images})
-    if all(map(_is_number, classes)):
+    if all(map(_CLASS_NUMBER.fullmatch, classes)):
         return list(map(str, range(max(map(int, classes), default=-1) + 1)))
     return classes
-
-
-def _is_number(label: str) -> bool:
-    plain = label.isascii() and label.isdigit() and len(label) < 8
-    return plain and str(int(label)) == label and int(label) < _MAX_CLASSES

@@ -9,7 +9,7 @@ import itertools
 import math
 import zipfile
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 _PIECE_BYTES = 1 << 22
 _PIECE_ROWS = 1 << 14
 _LAST_CHARACTER = 0x10FFFF
-# Beginnings of archives, and of those without files. NumPy reads only files that begin so, too.
-_MAGICS = (b"PK\x03\x04", b"PK\x05\x06")
 _STORED: dict[str, StoredDTypeName] = {
     "b": "int64",
     "i": "int64",
@@ -85,7 +83,7 @@ class _Array(NamedTuple):
 
 
 def from_npz(
-    sources: StrPath | Sequence[StrPath], destination: StrPath, **options: Unpack[Options]
+    sources: StrPath | Iterable[StrPath], destination: StrPath, **options: Unpack[Options]
 ) -> Result:
     """Convert ``.npz`` archives to TFRecord files of ``tf.train.Example`` records.
 
@@ -94,7 +92,8 @@ def from_npz(
     stored in row-major order. Arrays are read in pieces, but arrays in Fortran order as a whole.
 
     Args:
-        sources: One archive or several, with arrays of the same names, dtypes and row shapes.
+        sources: Files, glob patterns, directories or URLs, of archives with arrays of the same
+            names, dtypes and row shapes.
         destination: Path of the output file, or common start of the paths of the shards.
         options: Keyword options of all conversions, see :class:`Options`: ``num_shards``,
             ``max_bytes``, ``compression``, ``index``, ``force``, ``jobs``, ``on_error``,
@@ -131,11 +130,8 @@ def from_npz(
 
 def _arrays_of(source: Location) -> list[_Array]:
     path = source.name
-    with _named_damage(path), open_binary(source) as file:
-        if file.read(4) not in _MAGICS:  # zipfile also reads archives behind other data
-            raise zipfile.BadZipFile("File is not a zip file")
-        with zipfile.ZipFile(file) as archive:
-            arrays = [_array(archive, name) for name in archive.namelist()]
+    with _named_damage(path), open_binary(source) as file, zipfile.ZipFile(file) as archive:
+        arrays = [_array(archive, name) for name in archive.namelist()]
     if not arrays:
         raise ConversionError("the archive has no arrays", path=path)
     counts = Counter(array.name for array in arrays)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import itertools
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from .._storage.binary_file import open_binary
@@ -28,7 +28,7 @@ _PIECE_ROWS = 1 << 12
 
 
 def from_parquet(
-    sources: StrPath | Sequence[StrPath],
+    sources: StrPath | Iterable[StrPath],
     destination: StrPath,
     *,
     include: Collection[str] | None = None,
@@ -47,7 +47,7 @@ def from_parquet(
     context.
 
     Args:
-        sources: One file or several with the same columns.
+        sources: Files, glob patterns, directories or URLs, of files with the same columns.
         destination: Path of the output file, or common start of the paths of the shards.
         include: Names of the columns to convert. Default: all.
         exclude: Names of columns to leave out.

@@ -7,15 +7,17 @@ import os
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import closing
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .._order.selection import Span
+from .._parsing.numpy_columns import RaggedRows
 from .._schema.schema import Schema
 from .._schema.specs import FixedLenFeature, VarLenFeature
 from .._storage.local import StrPath
 from .._storage.location import Location
+from .._storage.outputs import refuse_existing
 from .._writing.output_group import OutputGroup
 from .._writing.shards import find_shards, refuse_shards, shards_of
 from ..checks import check_integer
@@ -24,10 +26,10 @@ from ..inspection.byte_formats import EMPTY, TEXT
 from ..tools.outputs import check_file_name
 from ..tools.report import Result
 from . import arrow as pa
+from .arrow_columns import list_array
 from .arrow_rows import cast_column
-from .export import Export
+from .export import Export, StoredBlock
 from .options import ColumnOptions, ExportOptions
-from .stored_columns import StoredBlock, StoredColumn
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -97,10 +99,12 @@ def to_parquet(
         ValueError: If an argument is invalid or an output is an input.
     """
     pa.load()
-    outputs = _Outputs.of(destination, ".parquet", num_shards, options, force=force)
-    export = Export(paths, options, outputs.all)
+    outputs, replaced = _outputs(destination, ".parquet", num_shards, options, force=force)
+    export = Export(paths, options, [*outputs, *replaced])
     export.choose(schema, ColumnOptions(include, exclude))
-    return _write(export, outputs, pa.parquet.ParquetWriter, has_lists=True)
+    group = OutputGroup(force=force)
+    group.remove(replaced)
+    return _write(export, group, outputs, pa.parquet.ParquetWriter, has_lists=True)
 
 
 def to_csv(
@@ -150,63 +154,51 @@ def to_csv(
         ValueError: If an argument is invalid or an output is an input.
     """
     pa.load()
-    outputs = _Outputs.of(destination, ".csv", num_shards, options, force=force)
-    export = Export(paths, options, outputs.all)
+    outputs, replaced = _outputs(destination, ".csv", num_shards, options, force=force)
+    export = Export(paths, options, [*outputs, *replaced])
     export.choose(schema, ColumnOptions(include, exclude))
-    return _write(export, outputs, pa.csv.CSVWriter, has_lists=False)
+    group = OutputGroup(force=force)
+    group.remove(replaced)
+    return _write(export, group, outputs, pa.csv.CSVWriter, has_lists=False)
 
 
-class _Outputs(NamedTuple):
-    """The files of a table.
-
-    Attributes:
-        files: The files to write.
-        replaced: Other shards of their name, which are removed.
-        force: Whether outputs that exist are replaced.
-    """
-
-    files: list[Location]
-    replaced: list[Location]
-    force: bool
-
-    @classmethod
-    def of(
-        cls,
-        destination: StrPath,
-        suffix: str,
-        num_shards: int | None,
-        options: ExportOptions,
-        *,
-        force: bool,
-    ) -> _Outputs:
-        """Return the outputs of a name, whose suffix may be missing."""
-        start = os.fspath(destination).removesuffix(suffix)
-        name = check_file_name(start, options.get("storage_options"))
-        if num_shards is None:
-            return cls([name.beside(suffix)], [], force)
-        num_shards = check_integer("num_shards", num_shards, 1)
-        files = [shard.beside(suffix) for shard in shards_of(name, num_shards)]
-        pattern = re.compile(rf"-\d{{5}}-of-\d{{5}}{re.escape(suffix)}")
+def _outputs(
+    destination: StrPath,
+    suffix: str,
+    num_shards: int | None,
+    options: ExportOptions,
+    *,
+    force: bool,
+) -> tuple[list[Location], list[Location]]:
+    """Return the files to write, and other shards of their name, which they replace."""
+    start = os.fspath(destination).removesuffix(suffix)
+    name = check_file_name(start, options.get("storage_options"))
+    if num_shards is None:
         if not force:
-            refuse_shards(name, pattern)
-        return cls(files, find_shards(name, pattern, files), force)
-
-    @property
-    def all(self) -> list[Location]:
-        """All files that are written or removed."""
-        return self.files + self.replaced
+            refuse_existing(name.beside(suffix))
+        return [name.beside(suffix)], []
+    num_shards = check_integer("num_shards", num_shards, 1)
+    files = [shard.beside(suffix) for shard in shards_of(name, num_shards)]
+    pattern = re.compile(rf"-\d{{5}}-of-\d{{5}}{re.escape(suffix)}")
+    if not force:
+        refuse_shards(name, pattern)
+    return files, find_shards(name, pattern, files)
 
 
 def _write(
-    export: Export, outputs: _Outputs, open_writer: Callable[..., Any], *, has_lists: bool
+    export: Export,
+    group: OutputGroup,
+    outputs: list[Location],
+    open_writer: Callable[..., Any],
+    *,
+    has_lists: bool,
 ) -> Result:
     """Write the records to all files in turn, of which each gets consecutive ones."""
     arrow_schema = _arrow_schema(export, has_lists=has_lists)
-    total, shards = len(export.files), len(outputs.files)
-    counts = []
-    with OutputGroup(force=outputs.force) as group:
-        for i, output in enumerate(outputs.files):
-            begin, end = total * i // shards, total * (i + 1) // shards
+    total, counts = len(export.files), []
+    with group:
+        for i, output in enumerate(outputs):
+            begin, end = total * i // len(outputs), total * (i + 1) // len(outputs)
             blocks = export.blocks(
                 Span(begin, end - begin, total), max_records=_MAX_RECORDS, max_bytes=_MAX_BYTES
             )
@@ -223,8 +215,7 @@ def _write(
                         writer.write_table(table)
                     export.report.add(table.num_rows, 0)
                     counts[-1] += table.num_rows
-        group.remove(outputs.replaced)
-    return export.result(outputs.files, counts)
+    return export.result(outputs, counts)
 
 
 # ---- columns ----
@@ -271,7 +262,7 @@ def _table(export: Export, rows: StoredBlock, schema: Any) -> Any:
     arrays = []
     invalid: dict[int, tuple[str, str]] = {}
     for field, column in zip(schema, rows.columns.values(), strict=True):
-        array = _array(column, len(rows.block))
+        array = list_array(_with_flat_rows(column))
         if pa.types.is_list(array.type) and not pa.types.is_list(field.type):
             lengths = array.value_lengths().to_numpy()
             for i in np.flatnonzero(lengths > 1).tolist():
@@ -292,17 +283,8 @@ def _table(export: Export, rows: StoredBlock, schema: Any) -> Any:
     return table.filter(pa.array([i not in invalid for i in range(table.num_rows)]))
 
 
-def _array(column: StoredColumn, records: int) -> Any:
-    """Return a column as numbers or bytes, or as lists of them."""
-    if column.offsets is None:
-        array = pa.array(column.values)
-    else:
-        # int32 suffices: a block has 32 MiB or a single record, and no message reaches 2 GiB.
-        starts, data = pa.py_buffer(column.offsets.astype(np.int32)), pa.py_buffer(column.values)
-        array = pa.Array.from_buffers(pa.binary(), len(column.offsets) - 1, [None, starts, data])
-    splits = column.splits
-    if column.shape:
-        splits = (np.arange(records + 1) * math.prod(column.shape),)
-    for offsets in reversed(splits):
-        array = pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), array)
-    return array
+def _with_flat_rows(column: Any) -> Any:
+    """Return a column whose values of a record have one dimension at most."""
+    if isinstance(column, RaggedRows) or len(column.shape) <= 2:
+        return column
+    return column.reshape((column.shape[0], math.prod(column.shape[1:])))

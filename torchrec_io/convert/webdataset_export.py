@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .._schema.dtypes import is_integer_dtype
+from .._schema.feature import Feature
 from .._schema.schema import Schema
 from .._schema.specs import FixedLenFeature, VarLenFeature
 from .._storage.local import StrPath
@@ -29,7 +30,7 @@ from ..errors import DecodeError
 from ..tools.outputs import check_file_name, refuse_inputs
 from ..tools.report import Result
 from .export import Export
-from .file_names import checked_path, suffix_of
+from .file_names import name_of, suffix_of
 from .options import ExportOptions
 
 if TYPE_CHECKING:
@@ -111,8 +112,15 @@ def to_webdataset(
         refuse_shards(start, _SHARD_SUFFIX)
     export = Export(paths, options)
     export.choose(schema)
+    for feature in (*(extensions or {}), *([] if key is None else [key])):
+        if feature not in export.schema:
+            raise ValueError(
+                f"the schema has no feature {feature!r}; its features are "
+                + ", ".join(export.schema)
+            )
+    if key is not None:
+        _check_key(key, export.schema[key])
     members = _members(export.schema, extensions or {})
-    _check_key(export.schema, key)
     with (
         OutputGroup(force=force) as group,
         closing(_TarFiles(group, start, max_bytes)) as tars,
@@ -128,16 +136,10 @@ def to_webdataset(
         refuse_inputs(export.files.locations, [*tars.files, *others])
         if force:
             group.remove(others)
-        else:
-            refuse_shards(start, _SHARD_SUFFIX)  # they may have appeared meanwhile
     return export.result(tars.files, tars.counts)
 
 
-def _check_key(schema: Schema, key: str | None) -> None:
-    if key is None:
-        return
-    _check_known(schema, [key])
-    spec = schema[key]
+def _check_key(key: str, spec: Feature) -> None:
     is_one = isinstance(spec, FixedLenFeature) and spec.count == 1
     if not is_one or not (spec.dtype == "string" or is_integer_dtype(spec.dtype)):
         raise ValueError(
@@ -145,18 +147,8 @@ def _check_key(schema: Schema, key: str | None) -> None:
         )
 
 
-def _check_known(schema: Schema, names: Iterable[str]) -> None:
-    for name in names:
-        if name not in schema:
-            raise ValueError(
-                f"the schema has no feature {name!r}; its features are {', '.join(schema)}"
-            )
-
-
 def _key_of(value: Any, feature: str) -> str:
-    if isinstance(value, np.ndarray):
-        return str(int(value))
-    folder, base = os.path.split(checked_path(value[0], feature))
+    folder, base = os.path.split(name_of(value, feature))
     # In WebDataset the suffix begins at the first dot of the last part.
     return os.path.join(folder, os.path.splitext(base)[0].replace(".", "_"))
 
@@ -194,7 +186,6 @@ class _Member(NamedTuple):
 
 
 def _members(schema: Schema, extensions: Mapping[str, str]) -> list[_Member]:
-    _check_known(schema, extensions)
     members = [_member(schema, name, extensions.get(name)) for name in schema]
     owners: dict[str, str] = {}
     for member in members:

@@ -7,10 +7,10 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
+from .._parsing.numpy_columns import RaggedRows, TextArray
 from .._storage.binary_file import open_binary
 from .._storage.folders import has_file
 from .._storage.location import Location
-from ..convert.stored_columns import StoredColumn
 from ..errors import TorchRecIOError
 from ..inspection.inference import Finding
 from ..tfds.connectors import ClassLabel
@@ -124,14 +124,14 @@ class TwinNames:
         return self._names if self._is_consistent and self._names else None
 
 
-def first_values(column: StoredColumn) -> list[Any]:
+def first_values(column: RaggedRows) -> list[Any]:
     """Return the first value of each record: a number or a text; None where there is none."""
+    values = column.values
 
     def value_at(position: int) -> Any:
-        if column.offsets is None:
-            return column.values[position].item()
-        begin, end = column.offsets[position : position + 2].tolist()
-        return column.values[begin:end].tobytes().decode("utf-8", "backslashreplace")
+        if isinstance(values, TextArray):
+            return values.items(position, position + 1)[0].decode("utf-8", "backslashreplace")
+        return values[position].item()
 
-    bounds = itertools.pairwise(column.splits[0].tolist())
+    bounds = itertools.pairwise(column.offsets.tolist())
     return [value_at(begin) if begin < end else None for begin, end in bounds]

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from .._parsing.numpy_columns import RaggedRows, TextArray
 from .._schema.python_form import entries_to_python
-from ..convert.stored_columns import StoredColumn
 from ..inspection.byte_formats import IMAGES, TEXT
 from ..inspection.inference import Finding
 from .class_names import Names
@@ -66,7 +66,7 @@ class FeatureStatistics:
 
     def add(
         self,
-        column: StoredColumn,
+        column: RaggedRows,
         numbers: npt.NDArray[np.int64],
         labels: Sequence[Any],
     ) -> None:
@@ -77,11 +77,12 @@ class FeatureStatistics:
             numbers: Number of each record, or of the record of each example in lists.
             labels: Label of each of these.
         """
-        *outer, inner = column.splits
-        counts = np.diff(inner)
+        is_list = isinstance(column.values, RaggedRows)
+        inner = column.values if is_list else column
+        counts = np.diff(inner.offsets)
         rows = np.arange(len(numbers))
-        if outer:
-            steps = np.diff(outer[0])
+        if is_list:
+            steps = np.diff(column.offsets)
             assert self._steps is not None
             self._steps.add(steps)
             rows = np.repeat(rows, steps)
@@ -91,21 +92,22 @@ class FeatureStatistics:
         self._owners += len(numbers)
         self._counts.add(counts)
         rows = np.repeat(rows, counts)
-        if column.offsets is not None:
-            self._add_bytes(column.values, column.offsets, numbers[rows], rows, labels)
+        values = inner.values
+        if isinstance(values, TextArray):
+            self._add_bytes(values, numbers[rows], rows, labels)
             return
-        self._numbers.add(column.values)
+        self._numbers.add(values)
         if self._values is not None:
-            self._values.add(count_integers(column.values))
+            self._values.add(count_integers(values))
 
     def _add_bytes(
         self,
-        values: npt.NDArray[np.uint8],
-        offsets: npt.NDArray[np.int64],
+        texts: TextArray,
         numbers: npt.NDArray[np.int64],
         rows: npt.NDArray[np.int64],
         labels: Sequence[Any],
     ) -> None:
+        values, offsets, _ = texts
         lengths = np.diff(offsets)
         self._numbers.add(lengths)
         if self._images is not None:

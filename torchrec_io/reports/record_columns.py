@@ -8,11 +8,13 @@ import numpy as np
 import numpy.typing as npt
 
 from .._parsing.failures import RecordFailure
+from .._parsing.numpy_columns import RaggedRows, numpy_columns
+from .._parsing.parser import ExampleParser
+from .._parsing.valid_records import parse_columns
 from .._records.record_block import RecordBlock
 from .._schema.checks import is_text
 from .._schema.schema import Schema
 from .._schema.specs import VarLenFeature
-from ..convert.stored_columns import StoredColumn, StoredParser
 from ..inspection.inference import DTYPES
 from ..ranking.list_block import split_lists
 from ..ranking.schema import Schema as ListSchema
@@ -29,7 +31,7 @@ class PartColumns(NamedTuple):
 
     part: str
     numbers: npt.NDArray[np.int64]
-    columns: dict[str, StoredColumn]
+    columns: dict[str, RaggedRows]
 
 
 class BlockColumns(NamedTuple):
@@ -78,19 +80,19 @@ class ColumnParser:
             schemas = {part: Schema(each) for part, each in self._parts.items() if each}
         else:
             schemas = {"": Schema(**self._parts)}
-        self._parsers = {part: StoredParser(each) for part, each in schemas.items()}
+        self._parsers = {part: ExampleParser(each) for part, each in schemas.items()}
 
     def parse(self, block: RecordBlock) -> BlockColumns:
         """Parse a block of records."""
         return self._parse_lists(block) if self._has_lists else self._parse_examples(block)
 
     def _parse_examples(self, block: RecordBlock) -> BlockColumns:
-        (rest, columns), failures = self._parsers[""].parse(block)
+        found, failures = _parse(self._parsers[""], block)
         parts = [
-            PartColumns(part, rest.numbers, {name: columns[name] for name in names})
+            PartColumns(part, found.numbers, {name: found.columns[name] for name in names})
             for part, names in self._parts.items()
         ]
-        return BlockColumns(len(rest), parts, failures, None)
+        return BlockColumns(len(found.numbers), parts, failures, None)
 
     def _parse_lists(self, block: RecordBlock) -> BlockColumns:
         lists, bad = split_lists(block)
@@ -100,10 +102,20 @@ class ColumnParser:
         parts = []
         for part, parser in self._parsers.items():
             inner = lists.contexts if part == "context" else lists.examples
-            (rest, columns), found = parser.parse(inner)
-            parts.append(PartColumns(part, rest.numbers, columns))
-            failures += found
+            found, bad_parts = _parse(parser, inner, part)
+            parts.append(found)
+            failures += bad_parts
         # A record counts as one failure, even if several of its examples have one.
         unique = dict(reversed(failures))
         sizes = np.diff(lists.offsets)
         return BlockColumns(len(lists.contexts), parts, list(unique.items()), sizes)
+
+
+def _parse(
+    parser: ExampleParser, block: RecordBlock, part: str = ""
+) -> tuple[PartColumns, list[tuple[int, RecordFailure]]]:
+    """Return the columns of the valid records of a block, and the failures of the others."""
+    found, failures = parse_columns(parser, block)
+    columns = numpy_columns(found.arena, found.columns)
+    failed = [(int(block.numbers[failure.position]), failure) for failure in failures]
+    return PartColumns(part, found.block.numbers, columns), failed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable
 from typing import Any, NamedTuple
@@ -9,9 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from .._parsing.arrays import Arena, view_of
-from .._parsing.layout import Column, DenseColumns, Numbers, Texts
-from .._storage.byte_source import Ints
+from .arrays import Arena, Ints, view_of
+from .layout import Column, DenseColumns, Numbers, Texts
 
 
 class TextArray(NamedTuple):
@@ -26,6 +26,15 @@ class TextArray(NamedTuple):
     data: npt.NDArray[np.uint8]
     offsets: Ints
     shape: tuple[int, ...]
+
+    def reshape(self, shape: tuple[int, ...]) -> TextArray:
+        """Return the values in another shape, as ``numpy.reshape`` does."""
+        return self._replace(shape=shape)
+
+    def items(self, begin: int, end: int) -> list[bytes]:
+        """Return some of the values, in the order of ``data``."""
+        edges = self.offsets[begin : end + 1].tolist()
+        return [self.data[start:stop].tobytes() for start, stop in itertools.pairwise(edges)]
 
 
 class RaggedRows(NamedTuple):
@@ -90,3 +99,22 @@ def numpy_columns(arena: Arena, columns: Iterable[Column]) -> dict[str, Any]:
     for column in columns:
         column.add_views(maker, views)
     return views
+
+
+def stored_values(column: Any, record: int) -> Any:
+    """Return the values of a record in a column of a FixedLenFeature or VarLenFeature.
+
+    Returns:
+        An array of numbers, or a list of bytes; for a feature list, a list with those of each step.
+    """
+    if isinstance(column, RaggedRows):
+        begin, end = column.offsets[record : record + 2].tolist()
+        if isinstance(column.values, RaggedRows):
+            return [stored_values(column.values, step) for step in range(begin, end)]
+        if isinstance(column.values, TextArray):
+            return column.values.items(begin, end)
+        return column.values[begin:end]
+    if isinstance(column, TextArray):
+        count = math.prod(column.shape[1:])
+        return column.items(record * count, (record + 1) * count)
+    return column[record, ...]
