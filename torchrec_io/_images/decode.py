@@ -93,7 +93,7 @@ def read_size(data: memoryview, feature: ImageFeature) -> tuple[int, int]:
     if feature.crop is not None:
         return feature.crop[2], feature.crop[3]
     try:
-        with _open(data) as image:
+        with open_image(data) as image:
             check_size(image, feature.max_pixels)
             rotation = _rotation_of(image, feature)
             if rotation is not None and rotation.swaps:
@@ -136,7 +136,7 @@ def _decode_by_pillow(
         check_pixels(header.height, header.width, feature.max_pixels, is_wide=is_wide)
         if is_wide and feature.dtype == "uint16":
             return _decode_16_bit_png(data, header, feature, make_key)
-    with _open(data) as image:
+    with open_image(data) as image:
         check_size(image, feature.max_pixels, is_wide=is_wide)
         rotation = _rotation_of(image, feature)
         if feature.palette == "index":
@@ -153,7 +153,8 @@ def _decode_by_pillow(
         return DecodedImage(pixels, view.position)
 
 
-def _open(data: memoryview) -> ImageFile.ImageFile:
+def open_image(data: memoryview) -> ImageFile.ImageFile:
+    """Open an image with Pillow, without the formats that run other programs."""
     # All plugins are loaded first: a thread that opens an image while another loads them might not
     # know its format.
     Image.init()
@@ -214,7 +215,7 @@ def _decode_16_bit_png(
 ) -> DecodedImage:
     rotation = None
     if feature.apply_exif_orientation:
-        with _open(data) as image:
+        with open_image(data) as image:
             rotation = exif_rotation(image)
     pixels = read_pixels(data, header)
     pixels = convert_channels(pixels, feature.channels, CHANNELS[header.color_type])

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import numpy as np
 from PIL import Image, ImageFile, ImageOps
 
-from .._images.decode import decode_image
+from .._images.decode import decode_image, open_image
 from .._images.geometry import CropKey
 from .._order.shuffle import check_seed, records_at
 from .._schema.image_spec import ImageFeature
@@ -232,8 +232,9 @@ def _encode_again(image: LabelledImage, data: bytes, coding: Coding) -> tuple[by
 
 def _decoded(data: bytes) -> ImageFile.ImageFile:
     """Decode an image as datasets do, to verify it, and return it opened by Pillow."""
-    decode_image(memoryview(data), _FEATURE, lambda: CropKey(bytes(16)))
-    return Image.open(io.BytesIO(data))
+    view = memoryview(data)
+    decode_image(view, _FEATURE, lambda: CropKey(bytes(16)))
+    return open_image(view)
 
 
 def _encoded(picture: ImageFile.ImageFile, coding: Coding) -> bytes:
