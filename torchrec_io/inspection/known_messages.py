@@ -7,14 +7,15 @@ Validation. Protobuf reads them. Fields whose content is of no interest here are
 from __future__ import annotations
 
 import functools
+import itertools
 import struct
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from google.protobuf import descriptor_pb2, json_format
 
 from .byte_formats import TEXT, sniff
-from .dynamic_messages import GROUP, message_class, parse_fields, parse_message
+from .dynamic_messages import GROUP, parse_fields, parse_message
 from .features import Parts, RecordKind, ShownField
 
 _Field = descriptor_pb2.FieldDescriptorProto
@@ -55,7 +56,9 @@ def _read_known(record: bytes, message_name: str, accepts: Callable[[Any], bool]
     message.DiscardUnknownFields()
     if message.ByteSize() != size or not accepts(message):
         return None
-    return _message(each for found in message.ListFields() for each in _fields(*found))
+    as_json = json_format.MessageToDict(message, preserving_proto_field_name=True)
+    fields = [_fields(kind, value, as_json) for kind, value in message.ListFields()]
+    return _message(itertools.chain(*fields))
 
 
 def _message(fields: Iterable[tuple[str, ShownField]]) -> Parts:
@@ -73,41 +76,35 @@ KNOWN_KINDS = tuple(
 )
 
 
-def _fields(descriptor: Any, value: Any) -> list[tuple[str, ShownField]]:
-    """Return the names and values of a field: of a TensorBoard summary, those of its tags."""
-    if descriptor.message_type is None:
-        kind = _Field.Type.Name(descriptor.type).removeprefix("TYPE_").lower()
+def _fields(
+    descriptor: Any, value: Any, as_json: Mapping[str, Any]
+) -> list[tuple[str, ShownField]]:
+    """Return the names and values of a field: of a TensorBoard summary, those of its tags.
+
+    Args:
+        descriptor: Descriptor of the field.
+        value: Its value.
+        as_json: All fields of the message in the form of JSON.
+    """
+    name, kind = descriptor.name, descriptor.message_type
+    if kind is None:
+        type_name = _Field.Type.Name(descriptor.type).removeprefix("TYPE_").lower()
         single = isinstance(value, (str, bytes, int, float))
-        return [(descriptor.name, ShownField(kind, [value] if single else list(value)))]
-    if descriptor.message_type.name == "Summary":
-        return [_summary_value(item) for item in value.value]
-    if descriptor.message_type.GetOptions().map_entry:
-        # A map of messages reads as one dict.
-        owner = message_class(descriptor.containing_type.name)()
-        for key in value:
-            _copy_entry(getattr(owner, descriptor.name), key, value[key])
-        return [(descriptor.name, ShownField("map", [next(iter(_to_dict(owner).values()))]))]
-    messages = [value] if hasattr(value, "DESCRIPTOR") else list(value)
-    return [(descriptor.name, ShownField("message", [_to_dict(item) for item in messages]))]
+        return [(name, ShownField(type_name, [value] if single else list(value)))]
+    if kind.name == "Summary":
+        items = zip(value.value, as_json[name].get("value", ()), strict=True)
+        return [_summary_value(item, content) for item, content in items]
+    if kind.GetOptions().map_entry:
+        return [(name, ShownField("map", [as_json[name]]))]
+    values = as_json[name]
+    return [(name, ShownField("message", values if isinstance(values, list) else [values]))]
 
 
-def _copy_entry(entries: Any, key: str, value: Any) -> None:
-    if isinstance(value, str):
-        entries[key] = value
-    else:
-        entries[key].CopyFrom(value)
-
-
-def _summary_value(item: Any) -> tuple[str, ShownField]:
+def _summary_value(item: Any, content: dict[str, Any]) -> tuple[str, ShownField]:
     if item.WhichOneof("kind") == "simple_value":
         return item.tag, ShownField("float", [item.simple_value])
-    content = _to_dict(item)
     content.pop("tag", None)
     return item.tag, ShownField("message", [content])
-
-
-def _to_dict(message: Any) -> dict[str, Any]:
-    return json_format.MessageToDict(message, preserving_proto_field_name=True)
 
 
 # ---- messages without a known type ----
