@@ -15,7 +15,7 @@ from tests.conftest import Wild
 from tests.support.example_lists import ExampleListWithContext
 from tests.support.messages import Example, SequenceExample
 from torchrec_io._records.sequential import iter_records
-from torchrec_io.inspection.features import inspect_sequence_example
+from torchrec_io.inspection.dynamic_messages import parse_message
 from torchrec_io.inspection.record_kind import (
     BYTES,
     EXAMPLE,
@@ -179,11 +179,11 @@ def test_records_are_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """They may be large."""
     read: list[bytes] = []
 
-    def inspect(record: bytes) -> Any:
+    def parse(name: str, record: bytes) -> Any:
         read.append(record)
-        return inspect_sequence_example(record)
+        return parse_message(name, record)
 
-    monkeypatch.setattr("torchrec_io.inspection.record_kind.inspect_sequence_example", inspect)
+    monkeypatch.setattr("torchrec_io.inspection.record_kind.parse_message", parse)
     records = [example(a=number).SerializeToString() for number in range(3)]
     [(_, _, parts)] = group_by_kind(records)
     assert read == records

@@ -146,11 +146,11 @@ _Verdict: TypeAlias = "tuple[Feature | None, str]"
 def make_findings(survey: Survey, inspected: Inspected) -> dict[str, Finding]:
     """Return the finding of each feature, by name."""
     found = {
-        name: _find(name, summary, inspected, "context")
+        name: find_feature(name, summary, inspected, "context")
         for name, summary in sorted(survey.context.items())
     }
     for name, summary in sorted(survey.lists.items()):
-        finding = _find(name, summary, inspected, "list")
+        finding = find_feature(name, summary, inspected, "list")
         other = found.pop(name, None)
         if other is not None:
             finding = _choose(other, finding)
@@ -165,9 +165,10 @@ def _choose(context: Finding, other: Finding) -> Finding:
     return replace(context, why=f"{context.why}; the feature list of this name is left out")
 
 
-def _find(
+def find_feature(
     name: str, summary: FeatureSummary, inspected: Inspected, where: Literal["context", "list"]
 ) -> Finding:
+    """Return the finding about a feature."""
     kind: Kind | Literal["mixed"] = next(iter(summary.kinds), "none")
     kind = "mixed" if len(summary.kinds) > 1 else kind
     spec, why = _verdict(name, summary, inspected, kind, where)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .._schema.python_form import entries_to_python
+from .._schema.python_form import to_python
 from ..convert.stored_columns import StoredColumn
 from ..inspection.byte_formats import IMAGES, TEXT
 from ..inspection.inference import Finding
@@ -152,7 +152,7 @@ class FeatureStatistics:
             self.part,
             finding.kind,
             role,
-            spec_source(finding),
+            to_python(finding.spec) if finding.spec is not None else "",
             finding.why,
             self._owners,
             self._present,
@@ -191,14 +191,6 @@ class FeatureStatistics:
         if values is not None and values.is_exact and values.distinct == total > 1:
             remarks.append("all different")
         return tuple(remarks)
-
-
-def spec_source(finding: Finding) -> str:
-    """Return the spec of a finding as Python; "" if the feature is left out."""
-    if finding.spec is None:
-        return ""
-    [entry] = entries_to_python({"": finding.spec})
-    return entry.partition(": ")[2].removesuffix(",")
 
 
 def _role(finding: Finding) -> str:
