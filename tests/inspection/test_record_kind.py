@@ -58,12 +58,6 @@ def test_an_example_list_shows_the_value_of_each_example() -> None:
     assert parts["examples"]["c2"].values == [None, [6]]
 
 
-def test_features_without_lists_are_an_example() -> None:
-    empty = Example()
-    empty.features.feature["a"].SetInParent()
-    assert recognize_kind([empty.SerializeToString()]).name == "tf.train.Example"
-
-
 def test_events_of_tensorboard() -> None:
     event = pytest.importorskip("tensorboard.compat.proto.event_pb2").Event
     summary = {

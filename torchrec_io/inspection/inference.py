@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple, TypeAlias
 
+from .._schema.bounded_json import shown
 from .._schema.checks import is_text
 from .._schema.dtypes import DTypeName
 from .._schema.feature import Feature
@@ -131,10 +132,9 @@ def _why_nothing(records: int, findings: Mapping[str, Finding]) -> str:
             "found; the records may not be Examples"
         )
     name, finding = next(iter(findings.items()))
-    shown = repr(name if len(name) < 60 else f"{name[:60]}…")
+    reason = f"no feature can be read: {shown(name)} is left out ({finding.why})"
     rest = len(findings) - 1
-    more = f", and {rest:,} more {'is' if rest == 1 else 'are'} left out" if rest else ""
-    return f"no feature can be read: {shown} is left out ({finding.why}){more}"
+    return f"{reason}, and {counted(rest, 'other feature')}" if rest else reason
 
 
 # ---- a spec for each feature ----
@@ -241,17 +241,11 @@ def _remark(summary: FeatureSummary) -> str:
     formats = {format_ for format_, _ in summary.formats}
     if formats == {TENSOR}:
         return "; the values look like serialized tensors, which SerializedTensorFeature decodes"
-    return _remark_on_images(summary) if formats & {*IMAGES} else ""
-
-
-def _remark_on_images(summary: FeatureSummary) -> str:
-    if not _are_images(summary):
-        return "; only some of the values are images, so all stay bytes"
-    if not summary.are_images_valid:
+    if _are_images(summary) and not summary.are_images_valid:
         return "; some of the images are damaged or too large, so all stay bytes"
-    if summary.steps is not None:
-        return "; images in a feature list stay bytes"
-    return "; ImageFeature needs one image in every record, so the images stay bytes"
+    if formats & {*IMAGES}:
+        return "; ImageFeature needs one image in every record, so the values stay bytes"
+    return ""
 
 
 def _missing(summary: FeatureSummary, inspected: Inspected) -> str:

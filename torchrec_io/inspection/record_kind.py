@@ -84,9 +84,6 @@ def _as_loose(records: Sequence[bytes]) -> _Recognized:
     nothing = [None] * len(records)
     if all(sniff(record) == TEXT for record in records):
         return PLAIN_TEXT, nothing
-    examples = _read_all(EXAMPLE, records)
-    if examples is not None and _are_empty_examples(examples):
-        return EXAMPLE, examples
     # A few bytes are often a valid message by chance.
     is_long = sum(map(len, records)) >= _MIN_MESSAGE_BYTES
     parts = _read_all(UNKNOWN, records) if is_long else None
@@ -191,12 +188,6 @@ def _as_example_lists(records: Sequence[bytes]) -> _Recognized | None:
 def _have_values(parts: Parts) -> bool:
     """Return whether a feature of a record has a list, also one without values."""
     return any(field.kind != "none" for part in parts.values() for field in part.values())
-
-
-def _are_empty_examples(records: Sequence[Parts]) -> bool:
-    """Return whether the features of Examples, which are all without a list, have proper names."""
-    names = [list(parts["features"]) for parts in records]
-    return all(found and all(map(str.isprintable, found)) for found in names)
 
 
 # ---- other messages, text and bytes ----
