@@ -23,8 +23,7 @@ Names: TypeAlias = Mapping[int, str]
 # The label that conversions of images write.
 _CONVERTED_LABEL = "image/class/label"
 
-_LABELS = ("label", "labels", "class", "target", "y")
-_NAMED_LABEL = re.compile(r"(?:^|.*[/_.-])(?:label|labels|class|target)(?:_?id)?$", re.IGNORECASE)
+_LABEL = re.compile(r"(?:.*[/_.-])?(?:label|labels|class|target)(?:_?id)?", re.IGNORECASE)
 _SHARD_NUMBER = re.compile(r"-\d{5,}-of-\d{5,}$")
 _MOST_NAMES = 10_000
 _MOST_LABELS_BYTES = 16 << 20
@@ -87,10 +86,9 @@ def choose_label(findings: Mapping[str, Finding], target: str | None) -> str | N
     ]
     if target in candidates:
         return target
-    plain = [name for name in _LABELS if name in candidates]
-    named = [name for name in candidates if _NAMED_LABEL.match(name)]
-    named.sort(key=lambda name: (findings[name].kind != "int64", len(name)))
-    return next(iter([*plain, *named]), None)
+    named = list(filter(_LABEL.fullmatch, candidates)) or {"y"}.intersection(candidates)
+    # Plain names are the shortest ones.
+    return min(named, key=lambda name: (findings[name].kind != "int64", len(name)), default=None)
 
 
 def twin_of(label: str, findings: Mapping[str, Finding]) -> str | None:

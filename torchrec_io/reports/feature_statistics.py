@@ -36,6 +36,11 @@ class FeatureStatistics:
         part: Part of the record that it belongs to.
         finding: Facts from inspecting some records.
         most_values: Largest number of different values that are counted exactly.
+
+    Attributes:
+        name: Name of the feature.
+        part: Part of the record that it belongs to.
+        counts: Statistics of the numbers of values.
     """
 
     def __init__(self, name: str, part: str, finding: Finding, most_values: int) -> None:
@@ -43,7 +48,7 @@ class FeatureStatistics:
         self.part = part
         self._finding = finding
         self._owners = self._present = 0
-        self._counts = NumberStatistics()
+        self.counts: NumberStatistics = NumberStatistics()
         self._steps = NumberStatistics() if finding.where == "list" else None
         self._role = _role(finding)
         has_bytes = finding.kind == "bytes"
@@ -57,12 +62,8 @@ class FeatureStatistics:
     @property
     def varies(self) -> bool:
         """True if the numbers of values of records differ."""
-        counts = self._counts.summary()
+        counts = self.counts.summary()
         return counts.minimum != counts.maximum
-
-    def counts(self) -> NumberStatistics:
-        """Return the statistics of the numbers of values."""
-        return self._counts
 
     def add(
         self,
@@ -89,7 +90,7 @@ class FeatureStatistics:
         else:
             self._present += int((counts > 0).sum())
         self._owners += len(numbers)
-        self._counts.add(counts)
+        self.counts.add(counts)
         rows = np.repeat(rows, counts)
         if column.offsets is not None:
             self._add_bytes(column.values, column.offsets, numbers[rows], rows, labels)
@@ -156,7 +157,7 @@ class FeatureStatistics:
             finding.why,
             self._owners,
             self._present,
-            self._counts.summary(),
+            self.counts.summary(),
             self._steps.summary() if self._steps is not None else None,
             finding.formats,
             self._remarks(numbers, values),

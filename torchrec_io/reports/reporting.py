@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 from .._order.selection import Selection
 from .._schema.feature_mapping import FeatureMapping
-from .._schema.schema import Schema
 from .._storage.folders import has_file
 from .._storage.local import StrPath
 from .._storage.location import Location
@@ -20,10 +19,8 @@ from .._storage.remote.options import StorageOptions
 from ..checks import check_integer, counted
 from ..errors import TorchRecIOError
 from ..inspection.features import RecordKind
-from ..inspection.record_kind import EXAMPLE_LIST
 from ..inspection.record_sample import MaxRecords
-from ..presets.recognition import Preset, recognize_schema
-from ..ranking.schema import Schema as ListSchema
+from ..presets.recognition import AnySchema, Preset, infer_any, recognize_schema
 from ..tfds.features_json import FEATURES_FILE
 from ..tools.record_files import RecordFiles
 from ..tools.report import JobReport, Watcher
@@ -228,7 +225,7 @@ class _Inferred(NamedTuple):
         problem: Reason why there is no schema; or "".
     """
 
-    schema: Schema | ListSchema | None
+    schema: AnySchema | None
     preset: Preset | None = None
     problem: str = ""
 
@@ -236,13 +233,8 @@ class _Inferred(NamedTuple):
 def _infer(files: RecordFiles, kind: RecordKind | None, max_records: MaxRecords) -> _Inferred:
     if kind not in WITH_FEATURES:
         return _Inferred(None)
-    locations = files.locations
     try:
-        schema: Schema | ListSchema = (
-            ListSchema.infer(locations, max_records)
-            if kind is EXAMPLE_LIST
-            else Schema.infer(locations, max_records, on_error="skip")
-        )
+        schema = infer_any(files.locations, max_records, "skip")
     except TorchRecIOError as error:
         return _Inferred(None, None, str(error))
     return _Inferred(schema, recognize_schema(schema))
