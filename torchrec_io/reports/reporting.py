@@ -135,9 +135,9 @@ def report_sets(
         titles = [_title_of_set(files) for files in ordered]
     opened = []
     for locations, title in zip(ordered, titles, strict=True):
-        faults = Faults(watcher)
-        files = RecordFiles(locations, JobReport("skip", faults))
-        faults.is_indexed = True
+        job = JobReport("skip")
+        files = RecordFiles(locations, job)
+        job.watcher = faults = Faults(watcher)
         selection = choose_records(files, None if duplicates else max_records)
         opened.append(_Set(title, files, selection, faults))
     if watcher is not None:
@@ -164,13 +164,15 @@ def _report(each: _Set, label: str | None, jobs: int, *, compares: bool) -> Repo
     collector.run(selection, jobs, faults)
     order = collector.label_order()
     shuffle = order.shuffle if order is not None else "True"
+    reports = report_files(files.reader.indexes, faults)
+    is_damaged = faults.unfit > 0 or not all(report.is_valid for report in reports)
     schema_python, schema_json, loop = _write_code(
-        files, inferred, shuffle, collector.label, is_damaged=faults.has_any
+        files, inferred, shuffle, collector.label, is_damaged=is_damaged
     )
     return Report(
         title=title,
         kind="no records" if kinds.main is None else kinds.main.name,
-        files=report_files(files.reader.indexes, faults),
+        files=reports,
         records=len(files),
         inspected=collector.read,
         is_exact=is_exact,
