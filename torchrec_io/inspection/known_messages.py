@@ -9,7 +9,8 @@ from __future__ import annotations
 import functools
 import itertools
 import struct
-from collections.abc import Callable, Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from google.protobuf import descriptor_pb2, json_format
@@ -58,15 +59,11 @@ def _read_known(record: bytes, message_name: str, accepts: Callable[[Any], bool]
         return None
     as_json = json_format.MessageToDict(message, preserving_proto_field_name=True)
     fields = [_fields(kind, value, as_json) for kind, value in message.ListFields()]
-    return _message(itertools.chain(*fields))
-
-
-def _message(fields: Iterable[tuple[str, ShownField]]) -> Parts:
     shown: dict[str, ShownField] = {}
-    for name, field in fields:
+    for name, field in itertools.chain(*fields):
         # The tags of a TensorBoard summary may be repeated.
-        before = shown.get(name, field._replace(values=[]))
-        shown[name] = before._replace(values=[*before.values, *field.values])
+        before = shown[name].values if name in shown else ()
+        shown[name] = field._replace(values=[*before, *field.values])
     return {"message": shown}
 
 
@@ -123,23 +120,21 @@ def read_unknown(record: bytes) -> Parts | None:
     fields = _read_fields(record, 1)
     if fields is None:
         return None
-    return _message(
-        (f"field {number}", ShownField(kind, values)) for (number, kind), values in fields.items()
-    )
+    return {"message": {f"field {number}": field for number, field in fields.items()}}
 
 
-def _read_fields(data: bytes, depth: int) -> dict[tuple[int, str], list[Any]] | None:
-    """Return the values of each field of a message by number and kind."""
+def _read_fields(data: bytes, depth: int) -> dict[int, ShownField] | None:
+    """Return the fields of a message by number."""
     found = parse_fields(data)
-    if found is None:
+    if found is None or any(field.wire_type == GROUP for field in found):
         return None
-    fields: dict[tuple[int, str], list[Any]] = {}
+    values: defaultdict[int, list[Any]] = defaultdict(list)
+    kinds: dict[int, str] = {}
     for field in found:
-        if field.wire_type == GROUP:
-            return None
         kind, value = _guess(field.wire_type, field.data, depth)
-        fields.setdefault((field.field_number, kind), []).append(value)
-    return fields
+        kinds.setdefault(field.field_number, kind)
+        values[field.field_number].append(value)
+    return {number: ShownField(kinds[number], values[number]) for number in kinds}
 
 
 def _guess(wire_type: int, data: Any, depth: int) -> tuple[str, Any]:
@@ -159,7 +154,7 @@ def _nested(data: bytes, depth: int) -> dict[str, Any] | None:
     if fields is None:
         return None
     found: dict[str, Any] = {}
-    for (number, _), values in fields.items():
+    for number, (_, values, _) in fields.items():
         plain = [v.decode("utf-8", "backslashreplace") if type(v) is bytes else v for v in values]
         found[str(number)] = plain if len(plain) > 1 else plain[0]
     return found

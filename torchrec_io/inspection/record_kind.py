@@ -14,6 +14,7 @@ from .._parsing.stored_names import name_of
 from .byte_formats import TEXT, sniff
 from .dynamic_messages import parse_message
 from .features import Parts, RecordKind, ShownField
+from .known_messages import KNOWN_KINDS, read_unknown
 
 _MIN_MESSAGE_BYTES = 16
 
@@ -65,29 +66,18 @@ _Recognized: TypeAlias = tuple[RecordKind, Sequence["Parts | None"]]
 def _recognize(records: Sequence[bytes]) -> _Recognized:
     if not records:
         return BYTES, []
-    return _as_examples(records) or _as_messages(records) or _as_loose(records)
-
-
-def _as_messages(records: Sequence[bytes]) -> _Recognized | None:
-    if (lists := _as_example_lists(records)) is not None:
-        return lists
-    from .known_messages import KNOWN_KINDS  # noqa: PLC0415  # rarely needed
-
+    examples = _as_examples(records) or _as_example_lists(records)
+    if examples is not None:
+        return examples
     for kind in KNOWN_KINDS:
         if (parts := _read_all(kind, records)) is not None:
             return kind, parts
-    return None
-
-
-def _as_loose(records: Sequence[bytes]) -> _Recognized:
-    """Recognize records that have no distinctive fields."""
-    nothing = [None] * len(records)
     if all(sniff(record) == TEXT for record in records):
-        return PLAIN_TEXT, nothing
+        return PLAIN_TEXT, [None] * len(records)
     # A few bytes are often a valid message by chance.
     is_long = sum(map(len, records)) >= _MIN_MESSAGE_BYTES
     parts = _read_all(UNKNOWN, records) if is_long else None
-    return (BYTES, nothing) if parts is None else (UNKNOWN, parts)
+    return (BYTES, [None] * len(records)) if parts is None else (UNKNOWN, parts)
 
 
 def _read_all(kind: RecordKind, records: Sequence[bytes]) -> list[Parts] | None:
@@ -190,13 +180,7 @@ def _have_values(parts: Parts) -> bool:
     return any(field.kind != "none" for part in parts.values() for field in part.values())
 
 
-# ---- other messages, text and bytes ----
-
-
-def _read_unknown(record: bytes) -> Parts | None:
-    from .known_messages import read_unknown  # noqa: PLC0415  # rarely needed
-
-    return read_unknown(record)
+# ---- text and bytes ----
 
 
 def _no_fields(_: bytes) -> Parts | None:
@@ -206,6 +190,6 @@ def _no_fields(_: bytes) -> Parts | None:
 EXAMPLE = RecordKind("tf.train.Example", _read_example)
 SEQUENCE = RecordKind("tf.train.SequenceExample", _read_sequence)
 EXAMPLE_LIST = RecordKind("ExampleListWithContext (ELWC)", _read_example_list)
-UNKNOWN = RecordKind("protobuf message of unknown type", _read_unknown)
+UNKNOWN = RecordKind("protobuf message of unknown type", read_unknown)
 PLAIN_TEXT = RecordKind("plain text", _no_fields)
 BYTES = RecordKind("bytes of unknown meaning", _no_fields)
