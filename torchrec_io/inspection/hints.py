@@ -122,9 +122,7 @@ def _find(record: bytes, key: str, *, in_lists: bool) -> Finding | None:
     surveyor.add(RecordList.of([record]))
     survey = surveyor.result()
     summary = (survey.lists if in_lists else survey.context).get(key)
-    if summary is None:
-        return None
-    return find_feature(key, summary, Inspected(1, 1), "list" if in_lists else "context")
+    return None if summary is None else find_feature(key, summary, Inspected(1, 1))
 
 
 def _decoder_of(finding: Finding, element: Feature) -> tuple[str, str]:

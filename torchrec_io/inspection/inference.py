@@ -146,11 +146,11 @@ _Verdict: TypeAlias = "tuple[Feature | None, str]"
 def make_findings(survey: Survey, inspected: Inspected) -> dict[str, Finding]:
     """Return the finding of each feature, by name."""
     found = {
-        name: find_feature(name, summary, inspected, "context")
+        name: find_feature(name, summary, inspected)
         for name, summary in sorted(survey.context.items())
     }
     for name, summary in sorted(survey.lists.items()):
-        finding = find_feature(name, summary, inspected, "list")
+        finding = find_feature(name, summary, inspected)
         other = found.pop(name, None)
         if other is not None:
             finding = _choose(other, finding)
@@ -165,15 +165,13 @@ def _choose(context: Finding, other: Finding) -> Finding:
     return replace(context, why=f"{context.why}; the feature list of this name is left out")
 
 
-def find_feature(
-    name: str, summary: FeatureSummary, inspected: Inspected, where: Literal["context", "list"]
-) -> Finding:
+def find_feature(name: str, summary: FeatureSummary, inspected: Inspected) -> Finding:
     """Return the finding about a feature."""
     kind: Kind | Literal["mixed"] = next(iter(summary.kinds), "none")
     kind = "mixed" if len(summary.kinds) > 1 else kind
-    spec, why = _verdict(name, summary, inspected, kind, where)
+    spec, why = _verdict(name, summary, inspected, kind)
     return Finding(
-        where,
+        "context" if summary.steps is None else "list",
         kind,
         summary.present,
         inspected.records,
@@ -187,9 +185,7 @@ def find_feature(
     )
 
 
-def _verdict(
-    name: str, summary: FeatureSummary, inspected: Inspected, kind: str, where: str
-) -> _Verdict:
+def _verdict(name: str, summary: FeatureSummary, inspected: Inspected, kind: str) -> _Verdict:
     if not is_text(name):
         return None, "the name is not UTF-8"
     if kind == "none":
@@ -198,10 +194,11 @@ def _verdict(
         kinds = " and ".join(sorted(summary.kinds))
         return None, f"it has {kinds} values in different records, and a spec reads only one kind"
     is_single = summary.counts == (1, 1) and summary.present == inspected.records
-    if where == "context" and is_single and _are_images(summary) and summary.are_images_valid:
+    is_image = _are_images(summary) and summary.are_images_valid
+    if is_single and is_image and summary.steps is None:
         formats = ", ".join(format_ for format_, _ in summary.formats)
         return ImageFeature(), f"every {_noun(inspected)} has one image ({formats})"
-    spec, why = _judge(summary, inspected, DTYPES[kind], where)
+    spec, why = _judge(summary, inspected, DTYPES[kind])
     return spec, why + _remark(summary)
 
 
@@ -214,10 +211,10 @@ def _are_images(summary: FeatureSummary) -> bool:
     return bool(formats) and formats <= {*IMAGES}
 
 
-def _judge(summary: FeatureSummary, inspected: Inspected, dtype: DTypeName, where: str) -> _Verdict:
+def _judge(summary: FeatureSummary, inspected: Inspected, dtype: DTypeName) -> _Verdict:
     assert summary.counts is not None
     least, most = summary.counts
-    is_list = where == "list"
+    is_list = summary.steps is not None
     unit = "step" if is_list else _noun(inspected)
     missing = _missing(summary, inspected) if summary.present < inspected.records else ""
     if missing and not is_list:
