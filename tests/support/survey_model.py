@@ -64,7 +64,7 @@ class _Summary:
             frozenset(self.kinds),
             self.counts,
             self.steps,
-            dict.fromkeys(self.kinds, self.extent),
+            self.extent if len(self.kinds) == 1 else None,
             self.formats,
             self.are_images_valid or not set(self.formats) <= {*IMAGES},
         )
