@@ -97,7 +97,7 @@ def _value_hint(schema: Schema, record: bytes, name: str, key: str) -> str:
     """Return a hint that names the spec for the values of a stored feature; "" if not known."""
     spec = schema[name]
     finding = _find(record, key, in_lists=name in (schema.sequence or {}))
-    if finding is None or finding.spec is None or finding.extent is None:
+    if finding is None or finding.spec is None or finding.counts in (None, (0, 0)):
         return ""
     wanted = next((each.dtype for each in spec.stored_keys(name) if each.key == key), "")
     if finding.kind != "bytes":
