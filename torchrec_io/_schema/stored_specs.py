@@ -139,12 +139,6 @@ class RawFeature(Feature):
         """True if a value is stored as the bytes of its array, in either byte order."""
         return self.compression is None and self.dequantize is None
 
-    def arguments(self) -> dict[str, Any]:
-        arguments = super().arguments()
-        if self.fixed_length and self.shape == (self._count_in(self.fixed_length),):
-            del arguments["shape"]
-        return arguments
-
     def check_place(self, place: Place) -> None:
         super().check_place(place)
         if place == "ranked" and self.known_shape is None:
