@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from .._storage.binary_file import open_binary
+from .._storage.file_sets import set_name
 from .._storage.folders import has_file
 from .._storage.location import Location
 from ..convert.stored_columns import StoredColumn
@@ -24,7 +25,6 @@ Names: TypeAlias = Mapping[int, str]
 _CONVERTED_LABEL = "image/class/label"
 
 _LABEL = re.compile(r"(?:.*[/_.-])?(?:label|labels|class|target)(?:_?id)?", re.IGNORECASE)
-_SHARD_NUMBER = re.compile(r"-\d{5,}-of-\d{5,}$")
 _MOST_NAMES = 10_000
 _MOST_LABELS_BYTES = 16 << 20
 
@@ -63,9 +63,9 @@ def read_facts(file: Location) -> Facts:
 
 def _read_labels_file(file: Location) -> dict[str, Names]:
     """Return the names in ``NAME.labels.txt``, which conversions of images write."""
-    stem = _SHARD_NUMBER.sub("", file.name)
+    labels = file.parent.child(f"{set_name(file.basename)}.labels.txt")
     try:
-        with open_binary(file.at(f"{stem}.labels.txt")) as content:
+        with open_binary(labels) as content:
             lines = content.read(_MOST_LABELS_BYTES).decode("utf-8", "replace").splitlines()
     except OSError:
         return {}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from importlib.metadata import version
@@ -11,6 +10,7 @@ from typing import NamedTuple
 
 from .._order.selection import Selection
 from .._schema.feature_mapping import FeatureMapping
+from .._storage.file_sets import set_name
 from .._storage.folders import has_file
 from .._storage.local import StrPath
 from .._storage.location import Location
@@ -37,7 +37,6 @@ from .results import Report
 
 _MOST_RECORDS = 10_000
 _TITLE_NAMES = 3
-_SHARD_NUMBER = re.compile(r"-\d{5,}-of-\d{5,}.*")
 
 
 def report(
@@ -197,7 +196,7 @@ def _report(each: _Set, label: str | None, jobs: int, *, compares: bool) -> Repo
 def _title(files: Sequence[Location]) -> str:
     if len(files) == 1:
         return files[0].basename or files[0].name
-    names = {_SHARD_NUMBER.sub("", file.basename) for file in files}
+    names = {set_name(file.basename) for file in files}
     folder = files[0].absolute().parent.basename
     return ", ".join(sorted(names)) if len(names) <= _TITLE_NAMES else folder
 
