@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import random
 import struct
+import subprocess
+import sys
 from itertools import islice
 from typing import Any
 
@@ -11,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.conftest import Wild
+from tests.conftest import ROOT, Wild
 from tests.support.example_lists import ExampleListWithContext
 from tests.support.messages import Example, SequenceExample
 from torchrec_io._records.sequential import iter_records
@@ -120,6 +123,24 @@ def test_known_messages(name: str) -> None:
     # A field that the message does not have, and a message that is cut.
     assert kind.read(record + field(31, 1)) is None
     assert kind.read(record[:-1]) is None
+
+
+def test_known_messages_in_pure_python() -> None:
+    """Protobuf has an implementation in Python for systems without its native one."""
+    variable = {"PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION": "python"}
+    code = """
+from tests.inspection.test_record_kind import MESSAGES, field
+from torchrec_io.inspection.record_kind import recognize_kind
+
+for name, record in MESSAGES.items():
+    kind = recognize_kind([record])
+    assert kind.name == name, kind
+    assert kind.read(record + field(31, 1)) is None
+fastq = MESSAGES["nucleus.genomics.v1.FastqRecord"]
+assert recognize_kind([fastq.replace(b"id", b"\\xe7d")]).name != "nucleus.genomics.v1.FastqRecord"
+"""
+    environment = {**os.environ, **variable}
+    subprocess.run([sys.executable, "-c", code], check=True, env=environment, cwd=ROOT, timeout=60)
 
 
 def test_the_fields_of_a_known_message() -> None:

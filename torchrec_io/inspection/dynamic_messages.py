@@ -95,7 +95,7 @@ def parse_message(name: str, data: bytes) -> Any:
 def _parse(message: Any, data: bytes) -> Any:
     try:
         message.ParseFromString(data)
-    except DecodeError:
+    except (DecodeError, UnicodeDecodeError):  # the latter only of protobuf in pure Python
         return None
     return message
 

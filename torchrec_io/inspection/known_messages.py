@@ -53,9 +53,9 @@ def _read_known(record: bytes, message_name: str, accepts: Callable[[Any], bool]
     message = parse_message(message_name, record)
     if message is None:
         return None
-    size = message.ByteSize()
+    whole = message.SerializeToString()
     message.DiscardUnknownFields()
-    if message.ByteSize() != size or not accepts(message):
+    if message.SerializeToString() != whole or not accepts(message):
         return None
     as_json = json_format.MessageToDict(message, preserving_proto_field_name=True)
     fields = [_fields(kind, value, as_json) for kind, value in message.ListFields()]
