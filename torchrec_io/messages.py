@@ -13,79 +13,42 @@ from __future__ import annotations
 
 from typing import Any
 
-from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from google.protobuf import descriptor_pool, message_factory
+
+from .inspection.dynamic_messages import add_messages
 
 _PACKAGE = "torchrec_io"
-_Field = descriptor_pb2.FieldDescriptorProto
-_SCALARS = ("bytes", "float", "int64", "string")
 
-# The files of proto/, which document the fields: each message with its fields, numbered from 1.
-# "oneof" is a member of the oneof "kind", and the keys of a "map" are strings.
+# The files of proto/, which document the fields. Their form is that of add_messages.
 _FILES = {
     "feature.proto": {
-        "BytesList": {"value": "repeated bytes"},
-        "FloatList": {"value": "packed float"},
-        "Int64List": {"value": "packed int64"},
-        "Feature": {
-            "bytes_list": "oneof BytesList",
-            "float_list": "oneof FloatList",
-            "int64_list": "oneof Int64List",
-        },
-        "Features": {"feature": "map Feature"},
-        "FeatureList": {"feature": "repeated Feature"},
-        "FeatureLists": {"feature_list": "map FeatureList"},
+        "BytesList": ["repeated bytes value 1"],
+        "FloatList": ["packed float value 1"],
+        "Int64List": ["packed int64 value 1"],
+        "Feature": [
+            "oneof BytesList bytes_list 1",
+            "oneof FloatList float_list 2",
+            "oneof Int64List int64_list 3",
+        ],
+        "Features": ["map Feature feature 1"],
+        "FeatureList": ["repeated Feature feature 1"],
+        "FeatureLists": ["map FeatureList feature_list 1"],
     },
     "example.proto": {
-        "Example": {"features": "optional Features"},
-        "SequenceExample": {
-            "context": "optional Features",
-            "feature_lists": "optional FeatureLists",
-        },
+        "Example": ["optional Features features 1"],
+        "SequenceExample": [
+            "optional Features context 1",
+            "optional FeatureLists feature_lists 2",
+        ],
     },
 }
-
-
-def _add_field(message: descriptor_pb2.DescriptorProto, name: str, rule: str, kind: str) -> None:
-    """Add the next field; ``kind`` is a scalar type or the name of a message."""
-    field = message.field.add(name=name, number=len(message.field) + 1)
-    single = rule in {"optional", "oneof"}
-    field.label = _Field.LABEL_OPTIONAL if single else _Field.LABEL_REPEATED
-    if rule == "map":
-        kind = _add_map_entry(message, name, kind)
-    if kind in _SCALARS:
-        field.type = _Field.Type.Value(f"TYPE_{kind.upper()}")
-    else:
-        field.type = _Field.TYPE_MESSAGE
-        field.type_name = f".{_PACKAGE}.{kind}"
-    if rule == "packed":
-        field.options.packed = True
-    if rule == "oneof":
-        if not message.oneof_decl:
-            message.oneof_decl.add(name="kind")
-        field.oneof_index = 0
-
-
-def _add_map_entry(message: descriptor_pb2.DescriptorProto, field: str, value: str) -> str:
-    """Add the message for the entries of a map, and return its name."""
-    entry = message.nested_type.add(name=f"{field.title().replace('_', '')}Entry")
-    entry.options.map_entry = True
-    _add_field(entry, "key", "optional", "string")
-    _add_field(entry, "value", "optional", value)
-    return f"{message.name}.{entry.name}"
 
 
 def _make_pool() -> descriptor_pool.DescriptorPool:
     pool = descriptor_pool.DescriptorPool()
     known: list[str] = []
     for path, messages in _FILES.items():
-        file = descriptor_pb2.FileDescriptorProto(
-            name=path, package=_PACKAGE, dependency=known, syntax="proto3"
-        )
-        for name, fields in messages.items():
-            message = file.message_type.add(name=name)
-            for field, text in fields.items():
-                _add_field(message, field, *text.split())
-        pool.AddSerializedFile(file.SerializeToString())
+        add_messages(pool, path, _PACKAGE, messages, known)
         known.append(path)
     return pool
 

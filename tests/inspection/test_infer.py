@@ -315,12 +315,12 @@ def test_images(tmp_path: Path, kinds: list[str], formats: tuple[str, ...]) -> N
         (
             [[picture("PNG")], [b"x"]],
             tio.FixedLenFeature([], "string"),
-            "only some of the values are images",
+            "needs one image in every record",
         ),
         (
             [[picture("PNG")], [b""]],
             tio.FixedLenFeature([], "string"),
-            "only some of the values are images",
+            "needs one image in every record",
         ),
         (
             [[picture("PNG")], [picture("PNG")[:20]]],
@@ -428,7 +428,7 @@ def test_feature_lists(tmp_path: Path) -> None:
 def test_images_in_feature_lists_stay_bytes(tmp_path: Path) -> None:
     schema = infer(tmp_path, [sequence_of({}, {"frames": [[picture("PNG")]]})])
     assert schema["frames"] == tio.FixedLenSequenceFeature([], "string")
-    assert finding(schema, "frames").why.endswith("images in a feature list stay bytes")
+    assert finding(schema, "frames").why.endswith("so the values stay bytes")
 
 
 def test_a_context_feature_and_a_list_of_one_name(tmp_path: Path) -> None:

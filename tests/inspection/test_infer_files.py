@@ -166,7 +166,7 @@ def test_nothing_to_infer_from(tmp_path: Path) -> None:
         tio.SchemaError, match=r"2 records inspected, but no features found.*Examples"
     ):
         infer(tmp_path, [b"", b""])
-    with pytest.raises(tio.SchemaError, match=r"'x' is left out \(no record has.*, and 1 more"):
+    with pytest.raises(tio.SchemaError, match=r"'x' is left out \(no record has.*, and 1 other f"):
         infer(tmp_path, [example_of(x=("none", []), y=("none", []))])
     with pytest.raises(tio.SchemaError) as caught:
         infer(tmp_path, [example_of(**{"x" * 10_000: ("none", [])})])

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import random
 import struct
+import subprocess
+import sys
 from itertools import islice
 from typing import Any
 
@@ -11,11 +14,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.conftest import Wild
+from tests.conftest import ROOT, Wild
 from tests.support.example_lists import ExampleListWithContext
 from tests.support.messages import Example, SequenceExample
 from torchrec_io._records.sequential import iter_records
-from torchrec_io.inspection.features import inspect_sequence_example
+from torchrec_io.inspection.dynamic_messages import parse_message
 from torchrec_io.inspection.record_kind import (
     BYTES,
     EXAMPLE,
@@ -56,12 +59,6 @@ def test_an_example_list_shows_the_value_of_each_example() -> None:
     assert list(parts["examples"]) == ["a", "c2", "c10"]
     assert parts["examples"]["a"].values == [[1], [2]]
     assert parts["examples"]["c2"].values == [None, [6]]
-
-
-def test_features_without_lists_are_an_example() -> None:
-    empty = Example()
-    empty.features.feature["a"].SetInParent()
-    assert recognize_kind([empty.SerializeToString()]).name == "tf.train.Example"
 
 
 def test_events_of_tensorboard() -> None:
@@ -128,6 +125,24 @@ def test_known_messages(name: str) -> None:
     assert kind.read(record[:-1]) is None
 
 
+def test_known_messages_in_pure_python() -> None:
+    """Protobuf has an implementation in Python for systems without its native one."""
+    variable = {"PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION": "python"}
+    code = """
+from tests.inspection.test_record_kind import MESSAGES, field
+from torchrec_io.inspection.record_kind import recognize_kind
+
+for name, record in MESSAGES.items():
+    kind = recognize_kind([record])
+    assert kind.name == name, kind
+    assert kind.read(record + field(31, 1)) is None
+fastq = MESSAGES["nucleus.genomics.v1.FastqRecord"]
+assert recognize_kind([fastq.replace(b"id", b"\\xe7d")]).name != "nucleus.genomics.v1.FastqRecord"
+"""
+    environment = {**os.environ, **variable}
+    subprocess.run([sys.executable, "-c", code], check=True, env=environment, cwd=ROOT, timeout=60)
+
+
 def test_the_fields_of_a_known_message() -> None:
     record = MESSAGES["nucleus.genomics.v1.Variant"]
     parts = recognize_kind([record]).read(record)
@@ -179,11 +194,11 @@ def test_records_are_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """They may be large."""
     read: list[bytes] = []
 
-    def inspect(record: bytes) -> Any:
+    def parse(name: str, record: bytes) -> Any:
         read.append(record)
-        return inspect_sequence_example(record)
+        return parse_message(name, record)
 
-    monkeypatch.setattr("torchrec_io.inspection.record_kind.inspect_sequence_example", inspect)
+    monkeypatch.setattr("torchrec_io.inspection.record_kind.parse_message", parse)
     records = [example(a=number).SerializeToString() for number in range(3)]
     [(_, _, parts)] = group_by_kind(records)
     assert read == records

@@ -118,22 +118,34 @@ def test_a_record_of_another_kind(record: bytes, schema: Any, hint: str) -> None
 @pytest.mark.parametrize(
     ("value", "spec", "hint"),
     [
-        (picture("PNG"), FLOAT, "looks like a PNG image: ImageFeature() reads it"),
-        (picture("JPEG"), tio.RawFeature("uint8", [8]), "a JPEG image: ImageFeature() reads it"),
-        (picture("PNG"), tio.SerializedTensorFeature("float32"), "PNG image: ImageFeature() reads"),
+        (picture("PNG"), FLOAT, "looks like a PNG image: tio.ImageFeature() reads it"),
+        (
+            picture("JPEG"),
+            tio.RawFeature("uint8", [8]),
+            "a JPEG image: tio.ImageFeature() reads",
+        ),
+        (picture("PNG"), tio.SerializedTensorFeature("float32"), "PNG image: tio.ImageFeature() r"),
         (
             picture("PNG"),
             tio.SequenceFeature(tio.RawFeature("uint8", [9])),
-            "a PNG image: SequenceFeature(ImageFeature()) reads it",
+            "a PNG image: tio.SequenceFeature(tio.ImageFeature()) reads it",
         ),
-        (TENSOR, FLOAT, "a serialized tensor (TensorProto): SerializedTensorFeature reads it"),
-        (TENSOR, tio.RawFeature("float32", [2]), "(TensorProto): SerializedTensorFeature reads it"),
-        (TENSOR, tio.ImageFeature(), "(TensorProto): SerializedTensorFeature reads it"),
-        (FLOATS, tio.FixedLenFeature([2], "float32"), "RawFeature('float32', [2]) reads it"),
-        (FLOATS, tio.SerializedTensorFeature("float32"), "RawFeature('float32', [2]) reads it"),
-        (b"3.5", FLOAT, "the value looks like text: FixedLenFeature([], 'string') reads it"),
-        (1.5, INT, "the schema wants int64; FixedLenFeature([], 'float32') reads it"),
-        (7, tio.ImageFeature(), "the schema wants bytes; FixedLenFeature([], 'int64') reads it"),
+        (TENSOR, FLOAT, "a serialized tensor (TensorProto): tio.SerializedTensorFeature reads it"),
+        (
+            TENSOR,
+            tio.RawFeature("float32", [2]),
+            "(TensorProto): tio.SerializedTensorFeature reads",
+        ),
+        (TENSOR, tio.ImageFeature(), "(TensorProto): tio.SerializedTensorFeature reads"),
+        (FLOATS, tio.FixedLenFeature([2], "float32"), 'tio.RawFeature("float32", [2]) reads it'),
+        (FLOATS, tio.SerializedTensorFeature("float32"), 'tio.RawFeature("float32", [2]) reads it'),
+        (b"3.5", FLOAT, 'the value looks like text: tio.FixedLenFeature([], "string") reads it'),
+        (1.5, INT, 'the schema wants int64; tio.FixedLenFeature([], "float32") reads it'),
+        (
+            7,
+            tio.ImageFeature(),
+            'schema wants bytes; tio.FixedLenFeature([], "int64") reads it',
+        ),
     ],
 )
 def test_a_value_of_another_kind(value: Any, spec: Feature, hint: str) -> None:
@@ -142,13 +154,15 @@ def test_a_value_of_another_kind(value: Any, spec: Feature, hint: str) -> None:
 
 def test_several_values_of_another_kind() -> None:
     images = example_of(x=[picture("PNG")] * 2)
-    assert "SequenceFeature(ImageFeature()) reads it" in reason_of(images, {"x": FLOAT})
-    assert "SequenceFeature(ImageFeature()) reads it" in reason_of(
+    assert "tio.SequenceFeature(tio.ImageFeature()) reads it" in reason_of(images, {"x": FLOAT})
+    assert "tio.SequenceFeature(tio.ImageFeature()) reads it" in reason_of(
         images, {"x": tio.ImageFeature()}
     )
     steps = sequence_example_of({}, {"x": [[b"a"], [b"b"]]})
     schema = tio.Schema(context={}, sequence={"x": STEPS})
-    assert reason_of(steps, schema).endswith("text: VarLenFeature('string') reads it")
+    assert reason_of(steps, schema).endswith(
+        'text: tio.FixedLenSequenceFeature([], "string") reads it'
+    )
 
 
 @pytest.mark.parametrize(

@@ -114,7 +114,7 @@ def test_the_json_of_a_schema() -> None:
                 "partitions": [{"type": "RowSplits", "key": "ends"}],
                 "validate": True,
             },
-            "raw": {"type": "RawFeature", "dtype": "int16", "fixed_length": 4},
+            "raw": {"type": "RawFeature", "dtype": "int16", "shape": [2], "fixed_length": 4},
         },
     }
     assert schema.to_python() == (
@@ -130,7 +130,7 @@ def test_the_json_of_a_schema() -> None:
         'default_value=[b"\\xc3\\xa9", b"\\xff\\x00"]),\n'
         '        "words": tio.RaggedFeature("string", value_key="letters", '
         'partitions=[tio.RaggedFeature.RowSplits("ends")], validate=True),\n'
-        '        "raw": tio.RawFeature("int16", fixed_length=4),\n'
+        '        "raw": tio.RawFeature("int16", [2], fixed_length=4),\n'
         "    }\n"
         ")\n"
     )
@@ -267,7 +267,6 @@ def test_defaults_that_a_person_might_write() -> None:
 def test_every_nan_is_written_as_nan(bits: str) -> None:
     nan = struct.unpack(">d", bytes.fromhex(bits))[0]
     schema = tio.Schema({"x": tio.FixedLenFeature([2], "float64", [1, nan])})
-    assert float_bits(schema["x"])[1].hex() == bits
     assert schema == tio.Schema({"x": tio.FixedLenFeature([2], "float64", [1, nan])})
     plain = tio.Schema({"x": tio.FixedLenFeature([2], "float64", [1, math.nan])})
     assert schema.to_json() == plain.to_json()

@@ -64,8 +64,8 @@ def rows(draw: st.DrawFn, partitions: Any, count: int | None = None) -> tuple[St
             kinds.RowLimits: splits[1:],
             kinds.ValueRowIds: [i for i, length in enumerate(lengths) for _ in range(length)],
         }
-        if partition.stored_key is not None:
-            stored[partition.stored_key] = found[type(partition)]
+        if partition.key is not None:
+            stored[partition.key] = found[type(partition)]
         total = splits[-1]
     return stored, total
 

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, cast
 
 from tests.support.byte_format_model import sniff_model
 from torchrec_io._schema.image_spec import ImageFeature
 from torchrec_io.inspection.byte_formats import IMAGES, image_size
-from torchrec_io.inspection.features import (
-    Kind,
-    ShownField,
-    inspect_example,
-    inspect_sequence_example,
-)
+from torchrec_io.inspection.features import Kind, ShownField
+from torchrec_io.inspection.record_kind import EXAMPLE, SEQUENCE
 from torchrec_io.inspection.surveyor import FeatureSummary, Survey
 
 
@@ -33,20 +29,20 @@ class _Summary:
         self.records += 1
         if feature.kind != "none":
             self.present += 1
-            self._add_values(feature)
+            self.kinds.add(cast("Kind", feature.kind))
+            self._add_values(feature.values)
 
-    def add_list(self, steps: list[ShownField]) -> None:
+    def add_list(self, steps: ShownField) -> None:
         self.records += 1
         self.present += 1
-        self.steps = _widened(self.steps, len(steps))
-        for step in steps:
-            self._add_values(step)
+        self.kinds |= {cast("Kind", kind) for kind in steps.kind.split("/") if kind != "none"}
+        self.steps = _widened(self.steps, len(steps.values))
+        for values in steps.values:
+            self._add_values(values)
 
-    def _add_values(self, feature: ShownField) -> None:
-        if feature.kind != "none":
-            self.kinds.add(cast("Kind", feature.kind))
-        self.counts = _widened(self.counts, len(feature.values))
-        for value in feature.values:
+    def _add_values(self, values: Sequence[Any]) -> None:
+        self.counts = _widened(self.counts, len(values))
+        for value in values:
             if isinstance(value, bytes):
                 self.extent = _widened(self.extent, len(value))
                 self._sniff(value)
@@ -68,7 +64,7 @@ class _Summary:
             frozenset(self.kinds),
             self.counts,
             self.steps,
-            dict.fromkeys(self.kinds, self.extent),
+            self.extent if len(self.kinds) == 1 else None,
             self.formats,
             self.are_images_valid or not set(self.formats) <= {*IMAGES},
         )
@@ -88,19 +84,18 @@ def survey_model(
     first_example = None
     count = 0
     for position, record in enumerate(records):
-        parts = inspect_sequence_example(record) if with_lists else None
+        parts = SEQUENCE.read(record) if with_lists else None
         if parts is None:
-            features = inspect_example(record)
-            if features is None:
+            parts = EXAMPLE.read(record)
+            if parts is None:
                 rejected.append(position)
                 continue
             if with_lists and first_example is None:
                 first_example = position
-            parts = features, {}
         count += 1
-        for name, feature in parts[0].items():
+        for name, feature in (parts.get("context") or parts.get("features") or {}).items():
             context[name].add(feature)
-        for name, steps in parts[1].items():
+        for name, steps in parts.get("feature_lists", {}).items():
             lists[name].add_list(steps)
     found = Survey(
         count,

@@ -13,7 +13,7 @@ from .nesting import SEPARATOR, Path, nested
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-    from ..inspection.inference import Finding, Inspected
+    from ..inspection.inference import Finding, InferredParts, Inspected
 
 
 class FeatureMapping(Mapping[str, Feature]):
@@ -97,6 +97,11 @@ class FeatureMapping(Mapping[str, Feature]):
         found = self.inspected
         comment = None if found is None or found.is_all else f"{found}: {found.caution}."
         return schema_to_python(self.public_name, self.nested_parts(), comment)
+
+    @classmethod
+    def of_inferred(cls, found: InferredParts) -> Self:
+        """Return the schema that was inferred from records, with its findings."""
+        return cls(**found.parts).with_findings(found.findings, found.inspected)
 
     def with_findings(
         self, findings: Mapping[str, Finding] | None, inspected: Inspected | None

@@ -39,13 +39,13 @@ def schema_to_python(name: str, parts: Mapping[str, Mapping[str, Any]], comment:
     return "\n".join(["import torchrec_io as tio", *sorted(imports), "", *lines, ")", ""])
 
 
-def entries_to_python(features: Mapping[str, Any]) -> list[str]:
-    """Return source of the entries of a dict of specs of this package.
+def to_python(value: Any) -> str:
+    """Return source of a spec of this package, or of an argument of one.
 
     Raises:
-        SchemaError: If a spec cannot be written as text.
+        SchemaError: If the spec cannot be written as text.
     """
-    return list(_entries(features, 0, (), set()))
+    return _source(value, set())
 
 
 def _entries(specs: Mapping[str, Any], level: int, path: Path, imports: set[str]) -> Iterator[str]:

@@ -17,16 +17,12 @@ class Partition(Spec, is_abstract=True):
     """Base of row partitions.
 
     Attributes:
-        stored_key: The stored feature that has the numbers of the partition; None if there is none.
+        key: The stored feature that has the numbers of the partition; None if there is none.
         has_number_per_row: Whether there is one stored number for each row.
     """
 
+    key: Any = None
     has_number_per_row: ClassVar[bool] = False
-
-    @property
-    def stored_key(self) -> str | None:
-        """The stored feature that has the numbers of the partition; None if there is none."""
-        return None
 
 
 @dataclass(frozen=True)
@@ -37,10 +33,6 @@ class _KeyPartition(Partition, is_abstract=True):
 
     def __post_init__(self) -> None:
         check_key("key of a partition", self.key)
-
-    @property
-    def stored_key(self) -> str | None:
-        return self.key
 
 
 @dataclass(frozen=True)
@@ -117,8 +109,8 @@ def _as_partition(partition: Any) -> Any:
 
 def partition_keys(partitions: Sequence[Partition], splits_dtype: str) -> list[StoredKey]:
     """Return the stored features that partitions read."""
-    keys = [partition.stored_key for partition in partitions]
-    return [StoredKey(key, "ragged", "int64", splits_dtype) for key in keys if key is not None]
+    keys = [partition.key for partition in partitions if partition.key is not None]
+    return [StoredKey(key, "ragged", "int64", splits_dtype) for key in keys]
 
 
 def outer_row_count(values: StoredCount, partitions: Sequence[Partition]) -> StoredCount | None:
@@ -133,8 +125,8 @@ def outer_row_count(values: StoredCount, partitions: Sequence[Partition]) -> Sto
     """
     values_per_item = 1
     for partition in partitions:
-        if partition.stored_key is not None and partition.has_number_per_row:
-            return StoredCount(partition.stored_key, "int64", values_per_item)
+        if partition.has_number_per_row:
+            return StoredCount(partition.key, "int64", values_per_item)
         if not isinstance(partition, UniformRowLength):
             return None
         values_per_item *= partition.length

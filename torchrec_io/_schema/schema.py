@@ -169,8 +169,7 @@ class Schema(FeatureMapping):
         from ..inspection.survey_files import survey  # noqa: PLC0415
 
         surveyed = survey(paths, max_records, on_error=on_error, storage_options=storage_options)
-        found = infer_surveyed(surveyed)
-        return cls(**found.parts).with_findings(found.findings, found.inspected)
+        return cls.of_inferred(infer_surveyed(surveyed))
 
     @classmethod
     def from_tfds(

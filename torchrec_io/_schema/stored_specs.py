@@ -139,12 +139,6 @@ class RawFeature(Feature):
         """True if a value is stored as the bytes of its array, in either byte order."""
         return self.compression is None and self.dequantize is None
 
-    def arguments(self) -> dict[str, Any]:
-        arguments = super().arguments()
-        if self.fixed_length and self.shape == (self._count_in(self.fixed_length),):
-            del arguments["shape"]
-        return arguments
-
     def check_place(self, place: Place) -> None:
         super().check_place(place)
         if place == "ranked" and self.known_shape is None:
@@ -200,10 +194,8 @@ class RawFeature(Feature):
 def _check_open_shape(shape: Any) -> tuple[int | None, ...]:
     """Return a shape in which sizes may be None."""
     try:
-        sizes = (shape,) if is_integer(shape) else tuple(shape)
-    except (TypeError, ValueError):  # ValueError: a TensorShape of unknown rank
-        sizes = None
-    if sizes is None or None not in sizes:
+        sizes = list(shape)
+    except (TypeError, ValueError):  # an int, or a TensorShape of unknown rank
         return check_shape(shape)
     known = iter(check_shape([size for size in sizes if size is not None]))
     return tuple(None if size is None else next(known) for size in sizes)

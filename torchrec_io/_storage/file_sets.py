@@ -31,6 +31,12 @@ def match_shard(path: str) -> re.Match[str] | None:
     return None if matched is None or int(matched[2]) > int(matched[3]) else matched
 
 
+def set_name(path: str) -> str:
+    """Return the name of a set of shards from the path of one; the own name of another file."""
+    matched = match_shard(path)
+    return os.path.basename(path) if matched is None else matched[1]
+
+
 def check_complete(files: Iterable[str], pattern: str | None = None) -> None:
     """Raise an error if shards are missing among the files that a folder or pattern stands for.
 

@@ -254,8 +254,8 @@ def _stored_partition(partition: Partition, lengths: list[int]) -> _Pairs:
         is_valid = len(set(lengths)) <= 1 and len(lengths) == partition.rows
     if not is_valid:
         raise ValueError(f"{partition} cannot store rows of the lengths {lengths[:20]}")
-    if partition.stored_key is not None:
-        yield partition.stored_key, _integers(_numbers(partition, lengths))
+    if partition.key is not None:
+        yield partition.key, _integers(_numbers(partition, lengths))
 
 
 def _numbers(partition: Partition, lengths: list[int]) -> list[int]:

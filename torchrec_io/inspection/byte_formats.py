@@ -13,8 +13,8 @@ from .. import _core
 IMAGES = ("JPEG", "PNG", "GIF", "BMP", "TIFF", "WebP")
 TEXT, TENSOR, OTHER, EMPTY = "UTF-8 text", "serialized tensor", "bytes", "empty"
 
-# Characters are divided into planes, most of which are empty.
-_PLANE = 1 << 16
+# The planes of Unicode that have characters which can be printed.
+_PLANES = (0, 1, 2, 3, 14)
 
 
 def sniff(data: bytes) -> str:
@@ -47,13 +47,7 @@ def no_controls() -> _core.CharacterSet:
 def printable() -> _core.CharacterSet:
     """Return the characters that ``str.isprintable`` accepts."""
     is_printable = np.zeros(_core.CHARACTER_SET_BYTES * 8, bool)
-    is_printable[0x20:0x7F] = True
-    for start in range(0, len(is_printable), _PLANE):
-        characters = np.arange(start, start + _PLANE, dtype="<u4")
-        characters = characters[(characters < 0xD800) | (characters > 0xDFFF)]
-        # The representation of a string escapes all characters, in ASCII, that are not printable.
-        shown = repr(characters.tobytes().decode("utf-32-le"))
-        if not shown.isascii():
-            found = np.frombuffer(shown.encode("utf-32-le"), "<u4")
-            is_printable[found[found >= 0x80]] = True
+    for plane in _PLANES:
+        codes = range(plane << 16, (plane + 1) << 16)
+        is_printable[codes.start : codes.stop] = [chr(code).isprintable() for code in codes]
     return _core.CharacterSet(np.packbits(is_printable, bitorder="little"))

@@ -5,23 +5,25 @@ They end the messages of errors. A record is examined only when its error is sho
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from .._parsing.stored_names import feature_names
+from .._records.record_block import RecordList
 from .._schema.dtypes import RAW_DTYPES, item_bytes
 from .._schema.feature import Feature
+from .._schema.image_spec import ImageFeature
+from .._schema.python_form import to_python
 from .._schema.schema import Schema
+from .._schema.stored_specs import RawFeature, SerializedTensorFeature
 from ..checks import suggest_names
 from .byte_formats import EMPTY, IMAGES, OTHER, TENSOR, TEXT, sniff
-from .features import ShownField, inspect_example, inspect_sequence_example
-from .inference import DTYPES
+from .inference import DTYPES, Finding, Inspected, find_feature
 from .record_kind import BYTES, EXAMPLE, EXAMPLE_LIST, SEQUENCE, natural_key, recognize_kind
+from .surveyor import Surveyor
 
-# Values of larger records are not examined, as this is slow.
+# Larger records are not recognized, as this is slow.
 _MOST_BYTES = 1 << 24
 
 # Specs that decode bytes values.
-_DECODING = ("ImageFeature", "RawFeature", "SerializedTensorFeature")
+_DECODING = (ImageFeature, RawFeature, SerializedTensorFeature)
 
 _TENSOR_TEXT = "a serialized tensor (TensorProto)"
 _SEQUENCE_HINT = (
@@ -50,7 +52,7 @@ def hint_at(schema: Schema, record: bytes, name: str | None, key: str) -> str:
     in_lists = name in (schema.sequence or {})
     here, elsewhere = names[::-1] if in_lists else names
     if key in here:
-        return "" if len(record) > _MOST_BYTES else _value_hint(schema, record, name, key)
+        return _value_hint(schema, record, name, key)
     if names[1] and not schema.is_sequence:
         hint = _SEQUENCE_HINT
     elif in_lists and not here:
@@ -94,52 +96,48 @@ def _file_text(format_: str) -> str:
 def _value_hint(schema: Schema, record: bytes, name: str, key: str) -> str:
     """Return a hint that names the spec for the values of a stored feature; "" if not known."""
     spec = schema[name]
-    in_lists = name in (schema.sequence or {})
-    filled = [step for step in _steps_of(record, key, in_lists=in_lists) if step.values]
-    if not filled:
+    finding = _find(record, key, in_lists=name in (schema.sequence or {}))
+    if finding is None or finding.spec is None or finding.counts in (None, (0, 0)):
         return ""
-    kind, values, _ = filled[0]
     wanted = next((each.dtype for each in spec.stored_keys(name) if each.key == key), "")
-    shape = [] if len(values) == 1 else [len(values)]
-    if kind != "bytes":
-        dtype = DTYPES[kind]
-        plain = f"VarLenFeature({dtype!r})" if in_lists else f"FixedLenFeature({shape}, {dtype!r})"
-        return "" if wanted == dtype else f"; {plain} reads it"
-    class_name = type(getattr(spec, "element", spec)).__name__
-    if wanted == "string" and class_name not in _DECODING:
+    if finding.kind != "bytes":
+        is_wanted = wanted == DTYPES[finding.kind]
+        return "" if is_wanted else f"; {to_python(finding.spec)} reads it"
+    element = getattr(spec, "element", spec)
+    if wanted == "string" and not isinstance(element, _DECODING):
         return ""
-    value: bytes = values[0]
-    is_several = in_lists or bool(shape) or hasattr(spec, "element")
-    what, decoding = _decoding_of(value, spec)
-    if not what or (class_name == "RawFeature" and not decoding):
-        return ""  # the bytes of an array may look like text
-    if decoding.startswith(class_name) and is_several == hasattr(spec, "element"):
+    what, decoder = _decoder_of(finding, element)
+    is_several = finding.where == "list" or finding.counts != (1, 1) or element is not spec
+    is_own = decoder.startswith(f"tio.{type(element).__name__}")
+    if not what or (is_own and is_several == (element is not spec)):
         return ""
-    if is_several and decoding:
-        decoding = f"SequenceFeature({decoding})" if "Tensor" not in decoding else ""
-    plain = f"FixedLenFeature({shape}, 'string')" if not is_several else "VarLenFeature('string')"
-    return f"; the value looks like {what}: {decoding or plain} reads it"
+    if is_several and decoder:
+        decoder = "" if finding.formats[0] == TENSOR else f"tio.SequenceFeature({decoder})"
+    return f"; the value looks like {what}: {decoder or to_python(finding.spec)} reads it"
 
 
-def _decoding_of(value: bytes, spec: Feature) -> tuple[str, str]:
-    """Guess the content of a bytes value; return its name and the spec that decodes it, or ""."""
-    found = sniff(value)
+def _find(record: bytes, key: str, *, in_lists: bool) -> Finding | None:
+    """Return the finding about a feature of a record; None if the record cannot be read."""
+    surveyor = Surveyor()
+    surveyor.add(RecordList.of([record]))
+    survey = surveyor.result()
+    summary = (survey.lists if in_lists else survey.context).get(key)
+    return None if summary is None else find_feature(key, summary, Inspected(1, 1))
+
+
+def _decoder_of(finding: Finding, element: Feature) -> tuple[str, str]:
+    """Return the likely content of bytes values, and source of the spec that decodes it; or ""."""
+    found = finding.formats[0]
     if found in IMAGES:
-        return _file_text(found), "ImageFeature()"
+        return _file_text(found), "tio.ImageFeature()"
     if found == TENSOR:
-        return _TENSOR_TEXT, "SerializedTensorFeature"
-    if found == OTHER:
-        count, rest = divmod(len(value), item_bytes(spec.dtype) if spec.dtype in RAW_DTYPES else 1)
-        if rest or spec.dtype not in RAW_DTYPES or type(spec).__name__ == "ImageFeature":
+        return _TENSOR_TEXT, "tio.SerializedTensorFeature"
+    if found == OTHER and element.dtype in RAW_DTYPES and not isinstance(element, ImageFeature):
+        least, most = map(int, finding.extent or (0, 0))
+        size = item_bytes(element.dtype)
+        if least < most or most % size:
             return "", ""
-        return "the bytes of an array", f"RawFeature({spec.dtype!r}, [{count}])"
-    return {TEXT: "text", EMPTY: ""}.get(found, _file_text(found)), ""
-
-
-def _steps_of(record: bytes, key: str, *, in_lists: bool) -> Sequence[ShownField]:
-    """Return a stored feature, or the steps of a feature list."""
-    if in_lists:
-        found = inspect_sequence_example(record)
-        return [] if found is None else found[1].get(key, [])
-    features = inspect_example(record) or {}
-    return [features[key]] if key in features else []
+        return "the bytes of an array", to_python(RawFeature(element.dtype, [most // size]))
+    if found in (OTHER, EMPTY) or isinstance(element, RawFeature):
+        return "", ""  # the bytes of an array may look like text
+    return "text" if found == TEXT else _file_text(found), ""

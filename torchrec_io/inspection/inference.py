@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple, TypeAlias
 
+from .._schema.bounded_json import shown
 from .._schema.checks import is_text
 from .._schema.dtypes import DTypeName
 from .._schema.feature import Feature
@@ -131,10 +132,9 @@ def _why_nothing(records: int, findings: Mapping[str, Finding]) -> str:
             "found; the records may not be Examples"
         )
     name, finding = next(iter(findings.items()))
-    shown = repr(name if len(name) < 60 else f"{name[:60]}…")
+    reason = f"no feature can be read: {shown(name)} is left out ({finding.why})"
     rest = len(findings) - 1
-    more = f", and {rest:,} more {'is' if rest == 1 else 'are'} left out" if rest else ""
-    return f"no feature can be read: {shown} is left out ({finding.why}){more}"
+    return f"{reason}, and {counted(rest, 'other feature')}" if rest else reason
 
 
 # ---- a spec for each feature ----
@@ -146,11 +146,11 @@ _Verdict: TypeAlias = "tuple[Feature | None, str]"
 def make_findings(survey: Survey, inspected: Inspected) -> dict[str, Finding]:
     """Return the finding of each feature, by name."""
     found = {
-        name: _find(name, summary, inspected, "context")
+        name: find_feature(name, summary, inspected)
         for name, summary in sorted(survey.context.items())
     }
     for name, summary in sorted(survey.lists.items()):
-        finding = _find(name, summary, inspected, "list")
+        finding = find_feature(name, summary, inspected)
         other = found.pop(name, None)
         if other is not None:
             finding = _choose(other, finding)
@@ -165,14 +165,13 @@ def _choose(context: Finding, other: Finding) -> Finding:
     return replace(context, why=f"{context.why}; the feature list of this name is left out")
 
 
-def _find(
-    name: str, summary: FeatureSummary, inspected: Inspected, where: Literal["context", "list"]
-) -> Finding:
+def find_feature(name: str, summary: FeatureSummary, inspected: Inspected) -> Finding:
+    """Return the finding about a feature."""
     kind: Kind | Literal["mixed"] = next(iter(summary.kinds), "none")
     kind = "mixed" if len(summary.kinds) > 1 else kind
-    spec, why = _verdict(name, summary, inspected, kind, where)
+    spec, why = _verdict(name, summary, inspected, kind)
     return Finding(
-        where,
+        "context" if summary.steps is None else "list",
         kind,
         summary.present,
         inspected.records,
@@ -186,9 +185,7 @@ def _find(
     )
 
 
-def _verdict(
-    name: str, summary: FeatureSummary, inspected: Inspected, kind: str, where: str
-) -> _Verdict:
+def _verdict(name: str, summary: FeatureSummary, inspected: Inspected, kind: str) -> _Verdict:
     if not is_text(name):
         return None, "the name is not UTF-8"
     if kind == "none":
@@ -197,10 +194,11 @@ def _verdict(
         kinds = " and ".join(sorted(summary.kinds))
         return None, f"it has {kinds} values in different records, and a spec reads only one kind"
     is_single = summary.counts == (1, 1) and summary.present == inspected.records
-    if where == "context" and is_single and _are_images(summary) and summary.are_images_valid:
+    is_image = _are_images(summary) and summary.are_images_valid
+    if is_single and is_image and summary.steps is None:
         formats = ", ".join(format_ for format_, _ in summary.formats)
         return ImageFeature(), f"every {_noun(inspected)} has one image ({formats})"
-    spec, why = _judge(summary, inspected, DTYPES[kind], where)
+    spec, why = _judge(summary, inspected, DTYPES[kind])
     return spec, why + _remark(summary)
 
 
@@ -213,10 +211,10 @@ def _are_images(summary: FeatureSummary) -> bool:
     return bool(formats) and formats <= {*IMAGES}
 
 
-def _judge(summary: FeatureSummary, inspected: Inspected, dtype: DTypeName, where: str) -> _Verdict:
+def _judge(summary: FeatureSummary, inspected: Inspected, dtype: DTypeName) -> _Verdict:
     assert summary.counts is not None
     least, most = summary.counts
-    is_list = where == "list"
+    is_list = summary.steps is not None
     unit = "step" if is_list else _noun(inspected)
     missing = _missing(summary, inspected) if summary.present < inspected.records else ""
     if missing and not is_list:
@@ -240,17 +238,11 @@ def _remark(summary: FeatureSummary) -> str:
     formats = {format_ for format_, _ in summary.formats}
     if formats == {TENSOR}:
         return "; the values look like serialized tensors, which SerializedTensorFeature decodes"
-    return _remark_on_images(summary) if formats & {*IMAGES} else ""
-
-
-def _remark_on_images(summary: FeatureSummary) -> str:
-    if not _are_images(summary):
-        return "; only some of the values are images, so all stay bytes"
-    if not summary.are_images_valid:
+    if _are_images(summary) and not summary.are_images_valid:
         return "; some of the images are damaged or too large, so all stay bytes"
-    if summary.steps is not None:
-        return "; images in a feature list stay bytes"
-    return "; ImageFeature needs one image in every record, so the images stay bytes"
+    if formats & {*IMAGES}:
+        return "; ImageFeature needs one image in every record, so the values stay bytes"
+    return ""
 
 
 def _missing(summary: FeatureSummary, inspected: Inspected) -> str:

@@ -7,14 +7,16 @@ Validation. Protobuf reads them. Fields whose content is of no interest here are
 from __future__ import annotations
 
 import functools
+import itertools
 import struct
-from collections.abc import Callable, Iterable
+from collections import defaultdict
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from google.protobuf import descriptor_pb2, json_format
 
 from .byte_formats import TEXT, sniff
-from .dynamic_messages import GROUP, message_class, parse_fields, parse_message
+from .dynamic_messages import GROUP, parse_fields, parse_message
 from .features import Parts, RecordKind, ShownField
 
 _Field = descriptor_pb2.FieldDescriptorProto
@@ -51,19 +53,17 @@ def _read_known(record: bytes, message_name: str, accepts: Callable[[Any], bool]
     message = parse_message(message_name, record)
     if message is None:
         return None
-    size = message.ByteSize()
+    whole = message.SerializeToString()
     message.DiscardUnknownFields()
-    if message.ByteSize() != size or not accepts(message):
+    if message.SerializeToString() != whole or not accepts(message):
         return None
-    return _message(each for found in message.ListFields() for each in _fields(*found))
-
-
-def _message(fields: Iterable[tuple[str, ShownField]]) -> Parts:
+    as_json = json_format.MessageToDict(message, preserving_proto_field_name=True)
+    fields = [_fields(kind, value, as_json) for kind, value in message.ListFields()]
     shown: dict[str, ShownField] = {}
-    for name, field in fields:
+    for name, field in itertools.chain(*fields):
         # The tags of a TensorBoard summary may be repeated.
-        before = shown.get(name, field._replace(values=[]))
-        shown[name] = before._replace(values=[*before.values, *field.values])
+        before = shown[name].values if name in shown else ()
+        shown[name] = field._replace(values=[*before, *field.values])
     return {"message": shown}
 
 
@@ -73,41 +73,35 @@ KNOWN_KINDS = tuple(
 )
 
 
-def _fields(descriptor: Any, value: Any) -> list[tuple[str, ShownField]]:
-    """Return the names and values of a field: of a TensorBoard summary, those of its tags."""
-    if descriptor.message_type is None:
-        kind = _Field.Type.Name(descriptor.type).removeprefix("TYPE_").lower()
+def _fields(
+    descriptor: Any, value: Any, as_json: Mapping[str, Any]
+) -> list[tuple[str, ShownField]]:
+    """Return the names and values of a field: of a TensorBoard summary, those of its tags.
+
+    Args:
+        descriptor: Descriptor of the field.
+        value: Its value.
+        as_json: All fields of the message in the form of JSON.
+    """
+    name, kind = descriptor.name, descriptor.message_type
+    if kind is None:
+        type_name = _Field.Type.Name(descriptor.type).removeprefix("TYPE_").lower()
         single = isinstance(value, (str, bytes, int, float))
-        return [(descriptor.name, ShownField(kind, [value] if single else list(value)))]
-    if descriptor.message_type.name == "Summary":
-        return [_summary_value(item) for item in value.value]
-    if descriptor.message_type.GetOptions().map_entry:
-        # A map of messages reads as one dict.
-        owner = message_class(descriptor.containing_type.name)()
-        for key in value:
-            _copy_entry(getattr(owner, descriptor.name), key, value[key])
-        return [(descriptor.name, ShownField("map", [next(iter(_to_dict(owner).values()))]))]
-    messages = [value] if hasattr(value, "DESCRIPTOR") else list(value)
-    return [(descriptor.name, ShownField("message", [_to_dict(item) for item in messages]))]
+        return [(name, ShownField(type_name, [value] if single else list(value)))]
+    if kind.name == "Summary":
+        items = zip(value.value, as_json[name].get("value", ()), strict=True)
+        return [_summary_value(item, content) for item, content in items]
+    if kind.GetOptions().map_entry:
+        return [(name, ShownField("map", [as_json[name]]))]
+    values = as_json[name]
+    return [(name, ShownField("message", values if isinstance(values, list) else [values]))]
 
 
-def _copy_entry(entries: Any, key: str, value: Any) -> None:
-    if isinstance(value, str):
-        entries[key] = value
-    else:
-        entries[key].CopyFrom(value)
-
-
-def _summary_value(item: Any) -> tuple[str, ShownField]:
+def _summary_value(item: Any, content: dict[str, Any]) -> tuple[str, ShownField]:
     if item.WhichOneof("kind") == "simple_value":
         return item.tag, ShownField("float", [item.simple_value])
-    content = _to_dict(item)
     content.pop("tag", None)
     return item.tag, ShownField("message", [content])
-
-
-def _to_dict(message: Any) -> dict[str, Any]:
-    return json_format.MessageToDict(message, preserving_proto_field_name=True)
 
 
 # ---- messages without a known type ----
@@ -126,23 +120,21 @@ def read_unknown(record: bytes) -> Parts | None:
     fields = _read_fields(record, 1)
     if fields is None:
         return None
-    return _message(
-        (f"field {number}", ShownField(kind, values)) for (number, kind), values in fields.items()
-    )
+    return {"message": {f"field {number}": field for number, field in fields.items()}}
 
 
-def _read_fields(data: bytes, depth: int) -> dict[tuple[int, str], list[Any]] | None:
-    """Return the values of each field of a message by number and kind."""
+def _read_fields(data: bytes, depth: int) -> dict[int, ShownField] | None:
+    """Return the fields of a message by number."""
     found = parse_fields(data)
-    if found is None:
+    if found is None or any(field.wire_type == GROUP for field in found):
         return None
-    fields: dict[tuple[int, str], list[Any]] = {}
+    values: defaultdict[int, list[Any]] = defaultdict(list)
+    kinds: dict[int, str] = {}
     for field in found:
-        if field.wire_type == GROUP:
-            return None
         kind, value = _guess(field.wire_type, field.data, depth)
-        fields.setdefault((field.field_number, kind), []).append(value)
-    return fields
+        kinds.setdefault(field.field_number, kind)
+        values[field.field_number].append(value)
+    return {number: ShownField(kinds[number], values[number]) for number in kinds}
 
 
 def _guess(wire_type: int, data: Any, depth: int) -> tuple[str, Any]:
@@ -162,7 +154,7 @@ def _nested(data: bytes, depth: int) -> dict[str, Any] | None:
     if fields is None:
         return None
     found: dict[str, Any] = {}
-    for (number, _), values in fields.items():
+    for number, (_, values, _) in fields.items():
         plain = [v.decode("utf-8", "backslashreplace") if type(v) is bytes else v for v in values]
         found[str(number)] = plain if len(plain) > 1 else plain[0]
     return found

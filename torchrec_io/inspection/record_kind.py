@@ -8,17 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
+from .._parsing.stored_names import name_of
 from .byte_formats import TEXT, sniff
-from .features import (
-    Parts,
-    RecordKind,
-    ShownField,
-    inspect_example,
-    inspect_example_list,
-    inspect_sequence_example,
-)
+from .dynamic_messages import parse_message
+from .features import Parts, RecordKind, ShownField
+from .known_messages import KNOWN_KINDS, read_unknown
 
 _MIN_MESSAGE_BYTES = 16
 
@@ -70,31 +66,18 @@ _Recognized: TypeAlias = tuple[RecordKind, Sequence["Parts | None"]]
 def _recognize(records: Sequence[bytes]) -> _Recognized:
     if not records:
         return BYTES, []
-    return _as_examples(records) or _as_messages(records) or _as_loose(records)
-
-
-def _as_messages(records: Sequence[bytes]) -> _Recognized | None:
-    if (lists := _as_example_lists(records)) is not None:
-        return lists
-    from .known_messages import KNOWN_KINDS  # noqa: PLC0415  # rarely needed
-
+    examples = _as_examples(records) or _as_example_lists(records)
+    if examples is not None:
+        return examples
     for kind in KNOWN_KINDS:
         if (parts := _read_all(kind, records)) is not None:
             return kind, parts
-    return None
-
-
-def _as_loose(records: Sequence[bytes]) -> _Recognized:
-    """Recognize records that have no distinctive fields."""
-    nothing = [None] * len(records)
     if all(sniff(record) == TEXT for record in records):
-        return PLAIN_TEXT, nothing
-    if _are_empty_examples(records):
-        return EXAMPLE, [_read_example(record) for record in records]
+        return PLAIN_TEXT, [None] * len(records)
     # A few bytes are often a valid message by chance.
     is_long = sum(map(len, records)) >= _MIN_MESSAGE_BYTES
     parts = _read_all(UNKNOWN, records) if is_long else None
-    return (BYTES, nothing) if parts is None else (UNKNOWN, parts)
+    return (BYTES, [None] * len(records)) if parts is None else (UNKNOWN, parts)
 
 
 def _read_all(kind: RecordKind, records: Sequence[bytes]) -> list[Parts] | None:
@@ -120,36 +103,42 @@ def natural_key(name: str) -> list[tuple[int, str]]:
 
 # ---- Examples ----
 
+# Names that are not UTF-8 are kept: their bytes that cannot be decoded become surrogates.
+
 
 def _read_example(record: bytes) -> Parts | None:
-    features = inspect_example(record)
-    return None if features is None else {"features": _shown(features)}
+    message = parse_message("Example", record)
+    return None if message is None else {"features": _sorted(_features_of(message.features))}
 
 
 def _read_sequence(record: bytes) -> Parts | None:
-    found = inspect_sequence_example(record)
-    if found is None:
+    message = parse_message("SequenceExample", record)
+    if message is None:
         return None
-    context, lists = found
-    shown = {name: _joined(lists[name], "steps") for name in sorted(lists, key=natural_key)}
-    return {"context": _shown(context), "feature_lists": shown}
+    lists = {
+        name_of(entry.key): _joined(map(_feature_of, entry.value.feature), "steps")
+        for entry in message.feature_lists.feature_list
+    }
+    return {"context": _sorted(_features_of(message.context)), "feature_lists": _sorted(lists)}
 
 
 def _read_example_list(record: bytes) -> Parts | None:
-    found = inspect_example_list(record)
-    if found is None:
+    message = parse_message("ExampleList", record)
+    if message is None:
         return None
-    context, examples = found
+    examples = [_features_of(example.features) for example in message.examples]
     names = {name for example in examples for name in example}
-    shown = {
-        name: _joined([example.get(name) for example in examples], "examples")
-        for name in sorted(names, key=natural_key)
-    }
-    return {"context": _shown(context), "examples": shown}
+    lists = {name: _joined((each.get(name) for each in examples), "examples") for name in names}
+    return {"context": _sorted(_features_of(message.context.features)), "examples": _sorted(lists)}
 
 
-def _shown(features: Mapping[str, ShownField]) -> dict[str, ShownField]:
-    return {name: features[name] for name in sorted(features, key=natural_key)}
+def _features_of(features: Any) -> dict[str, ShownField]:
+    return {name_of(entry.key): _feature_of(entry.value) for entry in features.feature}
+
+
+def _feature_of(feature: Any) -> ShownField:
+    kind = feature.WhichOneof("kind")
+    return ShownField(kind or "none", list(getattr(feature, kind).value) if kind else [])
 
 
 def _joined(items: Iterable[ShownField | None], noun: str) -> ShownField:
@@ -157,6 +146,10 @@ def _joined(items: Iterable[ShownField | None], noun: str) -> ShownField:
     kinds = {item.kind for item in items if item is not None}
     kind = "/".join(sorted(kinds - {"none"} or kinds)) or "none"
     return ShownField(kind, [None if item is None else item.values for item in items], noun)
+
+
+def _sorted(features: Mapping[str, ShownField]) -> dict[str, ShownField]:
+    return {name: features[name] for name in sorted(features, key=natural_key)}
 
 
 def _as_examples(records: Sequence[bytes]) -> _Recognized | None:
@@ -187,19 +180,7 @@ def _have_values(parts: Parts) -> bool:
     return any(field.kind != "none" for part in parts.values() for field in part.values())
 
 
-def _are_empty_examples(records: Sequence[bytes]) -> bool:
-    """Return whether records may be Examples whose features are all without a list."""
-    names = [inspect_example(record) for record in records]
-    return all(found and all(name.isprintable() for name in found) for found in names)
-
-
-# ---- other messages, text and bytes ----
-
-
-def _read_unknown(record: bytes) -> Parts | None:
-    from .known_messages import read_unknown  # noqa: PLC0415  # rarely needed
-
-    return read_unknown(record)
+# ---- text and bytes ----
 
 
 def _no_fields(_: bytes) -> Parts | None:
@@ -209,6 +190,6 @@ def _no_fields(_: bytes) -> Parts | None:
 EXAMPLE = RecordKind("tf.train.Example", _read_example)
 SEQUENCE = RecordKind("tf.train.SequenceExample", _read_sequence)
 EXAMPLE_LIST = RecordKind("ExampleListWithContext (ELWC)", _read_example_list)
-UNKNOWN = RecordKind("protobuf message of unknown type", _read_unknown)
+UNKNOWN = RecordKind("protobuf message of unknown type", read_unknown)
 PLAIN_TEXT = RecordKind("plain text", _no_fields)
 BYTES = RecordKind("bytes of unknown meaning", _no_fields)

@@ -39,7 +39,6 @@ _SCANNED_BYTES = 16 << 20
 
 _RUNS = 16
 _PIECE_BYTES = 32 << 20
-_PIECE_RECORDS = 1 << 12
 
 
 @dataclass(frozen=True)
@@ -113,19 +112,26 @@ def _count(index: RecordIndex | None) -> float:
 
 
 def _all_of(files: Iterable[Location], indexes: Iterable[RecordIndex | None]) -> RecordSample:
-    pieces: list[Piece] = []
-    for file, index in zip(files, indexes, strict=True):
-        if index is None or index.damage is not None:
-            pieces.append(partial(_front, file))
-            continue
-        count = len(index)
-        parts = 1  # of a compressed file, which is read from start to end
-        if index.compression is None:
-            parts = max(1, min(count, round(index.facts.data_bytes / _PIECE_BYTES)))
-        bounds = [count * part // parts for part in range(parts + 1)]
-        for begin, end in itertools.pairwise(bounds):
-            pieces.append(partial(blocks_by_number, index, range(begin, end)))
-    return RecordSample(pieces, None, is_all=True)
+    pieces = map(_pieces_of, files, indexes)
+    return RecordSample([*itertools.chain(*pieces)], None, is_all=True)
+
+
+def _pieces_of(file: Location, index: RecordIndex | None) -> list[Piece]:
+    """Return pieces of all records of a file, with its damage."""
+    if index is None or index.damage is not None:
+        return [partial(_front, file)]
+    return _split(index, range(len(index)))
+
+
+def _split(index: RecordIndex, numbers: range | Ints) -> list[Piece]:
+    """Return pieces of some records of a file."""
+    parts = 1  # of a compressed file, which is read from start to end
+    if index.compression is None:
+        size = index.facts.data_bytes * len(numbers) / max(1, len(index))
+        parts = max(1, min(len(numbers), round(size / _PIECE_BYTES)))
+    bounds = [len(numbers) * part // parts for part in range(parts + 1)]
+    ranges = itertools.pairwise(bounds)
+    return [partial(blocks_by_number, index, numbers[begin:end]) for begin, end in ranges]
 
 
 # ---- some records ----
@@ -153,12 +159,10 @@ def _sample(
             continue
         if index is None or index.compression is not None:
             pieces.append(partial(_front, file, share, bytes_per_file))
-        elif index.damage is not None and share == len(index):
-            pieces.append(partial(_front, file))  # with the damage
+        elif share == len(index):
+            pieces += _pieces_of(file, index)
         else:
-            numbers = spread_numbers(len(index), share)
-            parts = np.array_split(numbers, max(1, share // _PIECE_RECORDS))
-            pieces += [partial(blocks_by_number, index, part) for part in parts]
+            pieces += _split(index, spread_numbers(len(index), share))
     return RecordSample(pieces, int(total) if total < math.inf else None, is_all=False)
 
 

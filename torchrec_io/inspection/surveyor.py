@@ -33,7 +33,7 @@ class FeatureSummary:
         kinds: Kinds of its values.
         counts: Smallest and largest number of values of a record, or of a step of a feature list.
         steps: Smallest and largest number of steps of a feature list.
-        extents: Smallest and largest number, or size of a bytes value, of each kind.
+        extent: Smallest and largest number, or size of a bytes value; None if kinds are mixed.
         format_counts: Formats that its bytes seem to have, as they were first seen, and the number
             of such values.
         are_images_valid: Whether all images can be decoded. It has no meaning if the formats are
@@ -45,28 +45,24 @@ class FeatureSummary:
     kinds: frozenset[Kind] = frozenset()
     counts: tuple[int, int] | None = None
     steps: tuple[int, int] | None = None
-    extents: Mapping[Kind, Ends] = field(default_factory=dict)
+    extent: Ends = None
     format_counts: Mapping[str, int] = field(default_factory=dict)
     are_images_valid: bool = True
 
     @classmethod
     def of(cls, facts: _core.FeatureFacts) -> FeatureSummary:
         """Return the facts that native code has found."""
+        kinds = frozenset(cast("list[Kind]", facts.kinds))
         return cls(
             facts.records,
             facts.present,
-            frozenset(cast("list[Kind]", facts.kinds)),
+            kinds,
             facts.counts,
             facts.steps,
-            {"bytes": facts.sizes, "float": facts.floats, "int64": facts.ints},
+            facts.sizes or facts.floats or facts.ints if len(kinds) == 1 else None,
             dict(facts.formats),
             not facts.has_invalid_image,
         )
-
-    @property
-    def extent(self) -> Ends:
-        """Smallest and largest number, or size of a bytes value; None if kinds are mixed."""
-        return self.extents.get(next(iter(self.kinds))) if len(self.kinds) == 1 else None
 
     @property
     def formats(self) -> tuple[tuple[str, int], ...]:
@@ -77,14 +73,14 @@ class FeatureSummary:
         """Return the facts about these and later records."""
         formats = Counter(self.format_counts)
         formats.update(later.format_counts)
-        kinds: tuple[Kind, ...] = ("bytes", "float", "int64")
+        kinds = self.kinds | later.kinds
         return FeatureSummary(
             self.records + later.records,
             self.present + later.present,
-            self.kinds | later.kinds,
+            kinds,
             _joined(self.counts, later.counts),
             _joined(self.steps, later.steps),
-            {kind: _joined(self.extents.get(kind), later.extents.get(kind)) for kind in kinds},
+            _joined(self.extent, later.extent) if len(kinds) == 1 else None,
             formats,
             self.are_images_valid and later.are_images_valid,
         )

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 from .._schema.feature import Feature
-from .._schema.python_form import entries_to_python
+from .._schema.python_form import to_python
 from .._schema.schema import Schema
 from .._schema.specs import FixedLenFeature
 from .._storage.local import StrPath
@@ -201,7 +201,9 @@ def _count_numbered(schema: ListSchema, names: list[str]) -> int | None:
 
 
 def _to_source(features: Mapping[str, Feature]) -> str:
-    entries = "".join(f"        {entry}\n" for entry in entries_to_python(features))
+    entries = "".join(
+        f"        {to_python(name)}: {to_python(spec)},\n" for name, spec in features.items()
+    )
     return f"{{\n{entries}    }}"
 
 

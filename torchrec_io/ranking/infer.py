@@ -11,34 +11,17 @@ import numpy as np
 from .. import _core
 from .._records.record_block import RecordBlock, RecordList
 from .._records.scanned_block import raise_at_gaps
-from .._schema.feature import Feature
 from .._schema.specs import FixedLenFeature
 from .._storage.location import Location
 from ..errors import SchemaError
-from ..inspection.inference import Finding, Inspected, make_findings
+from ..inspection.inference import Finding, InferredParts, Inspected, make_findings
 from ..inspection.record_sample import MaxRecords, RecordSample, choose_records
 from ..inspection.surveyor import Surveyor
 
 
-class InferredLists(NamedTuple):
-    """The parts of an inferred schema of lists, and the reasons for them.
-
-    Attributes:
-        context: Specs of the features of the context, by name.
-        examples: Specs of the features of the examples, by name.
-        findings: Findings about all features.
-        inspected: Number of records inspected.
-    """
-
-    context: dict[str, Feature]
-    examples: dict[str, Feature]
-    findings: dict[str, Finding]
-    inspected: Inspected
-
-
 def infer_lists(
     files: Sequence[Location], max_records: MaxRecords, on_error: Literal["raise", "skip"] = "raise"
-) -> InferredLists | None:
+) -> InferredParts | None:
     """Infer the parts of a schema of lists.
 
     The records are lists if each of them can be one, if at least one example has a value, and if
@@ -75,7 +58,8 @@ def infer_lists(
     of_examples = {name: found.spec for name, found in examples.items() if found.spec is not None}
     if not of_examples:
         raise SchemaError("no feature of the examples can be read")
-    return InferredLists(of_context, of_examples, {**contexts, **examples}, inspected)
+    parts = {"context": of_context, "examples": of_examples}
+    return InferredParts(parts, {**contexts, **examples}, inspected)
 
 
 def _in_list(finding: Finding) -> Finding:

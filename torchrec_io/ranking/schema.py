@@ -18,7 +18,6 @@ from ..errors import SchemaError
 if TYPE_CHECKING:
     from .._storage.local import StrPath
     from ..inspection.record_sample import MaxRecords
-    from .infer import InferredLists
 
 
 class Schema(FeatureMapping):
@@ -124,12 +123,6 @@ class Schema(FeatureMapping):
         if found is None:
             raise SchemaError("the records do not look like lists of Examples")
         return cls.of_inferred(found)
-
-    @classmethod
-    def of_inferred(cls, found: InferredLists) -> Schema:
-        """Return the schema that was inferred from records, with its findings."""
-        schema = cls(found.context, found.examples)
-        return schema.with_findings(found.findings, found.inspected)
 
     @property
     def parts(self) -> dict[str, Mapping[str, Feature]]:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from .._parsing.numpy_columns import RaggedRows, TextArray
 from .._storage.binary_file import open_binary
+from .._storage.file_sets import set_name
 from .._storage.folders import has_file
 from .._storage.location import Location
 from ..errors import TorchRecIOError
@@ -23,9 +24,7 @@ Names: TypeAlias = Mapping[int, str]
 # The label that conversions of images write.
 _CONVERTED_LABEL = "image/class/label"
 
-_LABELS = ("label", "labels", "class", "target", "y")
-_NAMED_LABEL = re.compile(r"(?:^|.*[/_.-])(?:label|labels|class|target)(?:_?id)?$", re.IGNORECASE)
-_SHARD_NUMBER = re.compile(r"-\d{5,}-of-\d{5,}$")
+_LABEL = re.compile(r"(?:.*[/_.-])?(?:label|labels|class|target)(?:_?id)?", re.IGNORECASE)
 _MOST_NAMES = 10_000
 _MOST_LABELS_BYTES = 16 << 20
 
@@ -64,9 +63,9 @@ def read_facts(file: Location) -> Facts:
 
 def _read_labels_file(file: Location) -> dict[str, Names]:
     """Return the names in ``NAME.labels.txt``, which conversions of images write."""
-    stem = _SHARD_NUMBER.sub("", file.name)
+    labels = file.parent.child(f"{set_name(file.basename)}.labels.txt")
     try:
-        with open_binary(file.at(f"{stem}.labels.txt")) as content:
+        with open_binary(labels) as content:
             lines = content.read(_MOST_LABELS_BYTES).decode("utf-8", "replace").splitlines()
     except OSError:
         return {}
@@ -87,10 +86,9 @@ def choose_label(findings: Mapping[str, Finding], target: str | None) -> str | N
     ]
     if target in candidates:
         return target
-    plain = [name for name in _LABELS if name in candidates]
-    named = [name for name in candidates if _NAMED_LABEL.match(name)]
-    named.sort(key=lambda name: (findings[name].kind != "int64", len(name)))
-    return next(iter([*plain, *named]), None)
+    named = list(filter(_LABEL.fullmatch, candidates)) or {"y"}.intersection(candidates)
+    # Plain names are the shortest ones.
+    return min(named, key=lambda name: (findings[name].kind != "int64", len(name)), default=None)
 
 
 def twin_of(label: str, findings: Mapping[str, Finding]) -> str | None:

@@ -193,12 +193,10 @@ class Collector:
         return shown(str(label) if name is None else f"{label} {name}")
 
     def _part_of(self, name: str) -> str:
-        finding = self._findings[name]
-        if isinstance(self._schema, ListSchema):
-            return "examples" if name in self._schema.examples else "context"
-        if isinstance(self._schema, Schema) and self._schema.is_sequence:
-            return "sequence" if finding.where == "list" else "context"
-        return "features"
+        assert self._schema is not None
+        first, *others = self._schema.parts
+        is_list = self._findings[name].where == "list"
+        return next((part for part in others if is_list or name in self._schema.parts[part]), first)
 
     def _locate(self, number: int) -> tuple[str, int]:
         [place] = self._files.reader.locate([number])
@@ -222,7 +220,7 @@ class Collector:
             found.append(Structure("lists", "", self.records, self._lists.summary(), names))
         for group, counted in self._step_groups().items():
             names = tuple(name for name in self._features if name.startswith(f"{group}/"))
-            sizes = counted.counts().summary()
+            sizes = counted.counts.summary()
             found.append(Structure("episodes", group, self.records, sizes, names))
         return tuple(found)
 

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .._parsing.numpy_columns import RaggedRows, TextArray
-from .._schema.python_form import entries_to_python
+from .._schema.python_form import to_python
 from ..inspection.byte_formats import IMAGES, TEXT
 from ..inspection.inference import Finding
 from .class_names import Names
@@ -36,6 +36,11 @@ class FeatureStatistics:
         part: Part of the record that it belongs to.
         finding: Facts from inspecting some records.
         most_values: Largest number of different values that are counted exactly.
+
+    Attributes:
+        name: Name of the feature.
+        part: Part of the record that it belongs to.
+        counts: Statistics of the numbers of values.
     """
 
     def __init__(self, name: str, part: str, finding: Finding, most_values: int) -> None:
@@ -43,7 +48,7 @@ class FeatureStatistics:
         self.part = part
         self._finding = finding
         self._owners = self._present = 0
-        self._counts = NumberStatistics()
+        self.counts: NumberStatistics = NumberStatistics()
         self._steps = NumberStatistics() if finding.where == "list" else None
         self._role = _role(finding)
         has_bytes = finding.kind == "bytes"
@@ -57,12 +62,8 @@ class FeatureStatistics:
     @property
     def varies(self) -> bool:
         """True if the numbers of values of records differ."""
-        counts = self._counts.summary()
+        counts = self.counts.summary()
         return counts.minimum != counts.maximum
-
-    def counts(self) -> NumberStatistics:
-        """Return the statistics of the numbers of values."""
-        return self._counts
 
     def add(
         self,
@@ -90,7 +91,7 @@ class FeatureStatistics:
         else:
             self._present += int((counts > 0).sum())
         self._owners += len(numbers)
-        self._counts.add(counts)
+        self.counts.add(counts)
         rows = np.repeat(rows, counts)
         values = inner.values
         if isinstance(values, TextArray):
@@ -154,11 +155,11 @@ class FeatureStatistics:
             self.part,
             finding.kind,
             role,
-            spec_source(finding),
+            to_python(finding.spec) if finding.spec is not None else "",
             finding.why,
             self._owners,
             self._present,
-            self._counts.summary(),
+            self.counts.summary(),
             self._steps.summary() if self._steps is not None else None,
             finding.formats,
             self._remarks(numbers, values),
@@ -193,14 +194,6 @@ class FeatureStatistics:
         if values is not None and values.is_exact and values.distinct == total > 1:
             remarks.append("all different")
         return tuple(remarks)
-
-
-def spec_source(finding: Finding) -> str:
-    """Return the spec of a finding as Python; "" if the feature is left out."""
-    if finding.spec is None:
-        return ""
-    [entry] = entries_to_python({"": finding.spec})
-    return entry.partition(": ")[2].removesuffix(",")
 
 
 def _role(finding: Finding) -> str:

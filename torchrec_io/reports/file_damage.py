@@ -16,14 +16,13 @@ _MOST_SEARCHED = 1 << 30
 
 
 class Faults(Watcher):
-    """The errors of a job, by file. Progress is passed on to another watcher.
+    """The errors of records, by file. Progress is passed on to another watcher.
 
     Args:
         watcher: Receiver of the progress.
 
     Attributes:
         damaged: Number of damaged records of each file.
-        lost: Reason why the rest of a file cannot be read, by path.
         unfit: Number of records that do not match the schema.
         first_reason: The first error about these.
     """
@@ -31,26 +30,15 @@ class Faults(Watcher):
     def __init__(self, watcher: Watcher | None) -> None:
         self._watcher = watcher or Watcher()
         self.damaged: Counter[str] = Counter()
-        self.lost: dict[str, str] = {}
         self.unfit: int = 0
         self.first_reason: str = ""
-        self.is_indexed = False
-
-    @property
-    def has_any(self) -> bool:
-        """True if a record or the rest of a file cannot be read."""
-        return bool(self.damaged or self.lost or self.unfit)
 
     def advanced(self, size: int, records: int) -> None:
         self._watcher.advanced(size, records)
 
     def skipped(self, error: TorchRecIOError) -> None:
-        """Count an error about a file, or, once all are indexed, about a record."""
-        path = error.path or ""
-        if self.is_indexed:
-            self.damaged[path] += 1
-        else:
-            self.lost[path] = error.reason
+        """Count a damaged record."""
+        self.damaged[error.path or ""] += 1
 
     def refuse(self, error: DecodeError) -> None:
         """Count a record that cannot be parsed."""
@@ -65,13 +53,12 @@ def report_files(indexes: tuple[RecordIndex, ...], faults: Faults) -> tuple[File
     for index in indexes:
         path = index.data_path
         size = index.location.stamp().size
-        damaged, lost = faults.damaged[path], faults.lost.get(path, "")
+        damaged, damage = faults.damaged[path], index.damage
         cells: tuple[bool, ...] = ()
-        if (damaged or lost) and size <= left:
+        if (damaged or damage is not None) and size <= left:
             left -= size
             found = verify_file(index.location, most_listed=0)
-            damaged = found.damaged
-            lost = found.lost.reason if found.lost is not None else ""
+            damaged, damage = found.damaged, found.lost
             cells = tuple(found.damage_map.cells(_CELLS))
         reports.append(
             FileReport(
@@ -81,7 +68,7 @@ def report_files(indexes: tuple[RecordIndex, ...], faults: Faults) -> tuple[File
                 int(index.lengths.sum()),
                 index.compression,
                 damaged,
-                lost,
+                damage.reason if damage is not None else "",
                 cells,
             )
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -24,8 +24,6 @@ WITH_FEATURES = (EXAMPLE, SEQUENCE, EXAMPLE_LIST)
 
 # Kinds are recognized in Python, so large records are few.
 _MOST_RECORDS = 64
-_LEAST_RECORDS = 8
-_MOST_BYTES = 1 << 20
 # Records with features are of most interest, if at least one in this number of records has them.
 _LEAST_SHARE = 4
 _SHOWN_OTHERS = 5
@@ -48,9 +46,10 @@ class FoundKinds(NamedTuple):
 
 def find_kinds(preview: RecordBlock | None) -> FoundKinds:
     """Return the kinds of some records."""
-    records = [] if preview is None else list(_some_records(preview))
-    if not records:
+    if preview is None or not len(preview):
         return FoundKinds(None, ())
+    positions = np.linspace(0, len(preview) - 1, min(len(preview), _MOST_RECORDS))
+    records = [preview[position] for position in positions.astype(np.int64).tolist()]
     groups = group_by_kind(records)
     main = max(
         groups,
@@ -71,18 +70,6 @@ def _show_others(group: RecordGroup, records: Sequence[bytes]) -> OtherRecords:
     shown = [*zip(group.positions, group.parts, strict=True)][:_SHOWN_OTHERS]
     samples = tuple(_content_of(group.kind, records[at], parts) for at, parts in shown)
     return OtherRecords(group.kind.name, len(group.positions), samples)
-
-
-def _some_records(preview: RecordBlock) -> Iterator[bytes]:
-    """Yield records from everywhere, about 1 MiB of them."""
-    count = min(len(preview), _MOST_RECORDS)
-    left = _MOST_BYTES
-    positions = np.linspace(0, len(preview) - 1, count).astype(np.int64).tolist()
-    # The order is mixed, so that those that are left out are not all at the end.
-    for number, position in enumerate(positions[::2] + positions[1::2]):
-        if left > 0 or number < _LEAST_RECORDS:
-            yield preview[position]
-            left -= int(preview.lengths[position])
 
 
 def _content_of(kind: RecordKind, record: bytes, parts: Parts | None) -> str:

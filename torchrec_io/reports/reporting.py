@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from importlib.metadata import version
@@ -11,7 +10,7 @@ from typing import NamedTuple
 
 from .._order.selection import Selection
 from .._schema.feature_mapping import FeatureMapping
-from .._schema.schema import Schema
+from .._storage.file_sets import set_name
 from .._storage.folders import has_file
 from .._storage.local import StrPath
 from .._storage.location import Location
@@ -20,10 +19,8 @@ from .._storage.remote.options import StorageOptions
 from ..checks import check_integer, counted
 from ..errors import TorchRecIOError
 from ..inspection.features import RecordKind
-from ..inspection.record_kind import EXAMPLE_LIST
 from ..inspection.record_sample import MaxRecords
-from ..presets.recognition import Preset, recognize_schema
-from ..ranking.schema import Schema as ListSchema
+from ..presets.recognition import AnySchema, Preset, infer_any, recognize_schema
 from ..tfds.features_json import FEATURES_FILE
 from ..tools.record_files import RecordFiles
 from ..tools.report import JobReport, Watcher
@@ -40,7 +37,6 @@ from .results import Report
 
 _MOST_RECORDS = 10_000
 _TITLE_NAMES = 3
-_SHARD_NUMBER = re.compile(r"-\d{5,}-of-\d{5,}.*")
 
 
 def report(
@@ -138,9 +134,9 @@ def report_sets(
         titles = [_title_of_set(files) for files in ordered]
     opened = []
     for locations, title in zip(ordered, titles, strict=True):
-        faults = Faults(watcher)
-        files = RecordFiles(locations, JobReport("skip", faults))
-        faults.is_indexed = True
+        job = JobReport("skip")
+        files = RecordFiles(locations, job)
+        job.watcher = faults = Faults(watcher)
         selection = choose_records(files, None if duplicates else max_records)
         opened.append(_Set(title, files, selection, faults))
     if watcher is not None:
@@ -167,13 +163,15 @@ def _report(each: _Set, label: str | None, jobs: int, *, compares: bool) -> Repo
     collector.run(selection, jobs, faults)
     order = collector.label_order()
     shuffle = order.shuffle if order is not None else "True"
+    reports = report_files(files.reader.indexes, faults)
+    is_damaged = faults.unfit > 0 or not all(report.is_valid for report in reports)
     schema_python, schema_json, loop = _write_code(
-        files, inferred, shuffle, collector.label, is_damaged=faults.has_any
+        files, inferred, shuffle, collector.label, is_damaged=is_damaged
     )
     return Report(
         title=title,
         kind="no records" if kinds.main is None else kinds.main.name,
-        files=report_files(files.reader.indexes, faults),
+        files=reports,
         records=len(files),
         inspected=collector.read,
         is_exact=is_exact,
@@ -198,7 +196,7 @@ def _report(each: _Set, label: str | None, jobs: int, *, compares: bool) -> Repo
 def _title(files: Sequence[Location]) -> str:
     if len(files) == 1:
         return files[0].basename or files[0].name
-    names = {_SHARD_NUMBER.sub("", file.basename) for file in files}
+    names = {set_name(file.basename) for file in files}
     folder = files[0].absolute().parent.basename
     return ", ".join(sorted(names)) if len(names) <= _TITLE_NAMES else folder
 
@@ -228,7 +226,7 @@ class _Inferred(NamedTuple):
         problem: Reason why there is no schema; or "".
     """
 
-    schema: Schema | ListSchema | None
+    schema: AnySchema | None
     preset: Preset | None = None
     problem: str = ""
 
@@ -236,13 +234,8 @@ class _Inferred(NamedTuple):
 def _infer(files: RecordFiles, kind: RecordKind | None, max_records: MaxRecords) -> _Inferred:
     if kind not in WITH_FEATURES:
         return _Inferred(None)
-    locations = files.locations
     try:
-        schema: Schema | ListSchema = (
-            ListSchema.infer(locations, max_records)
-            if kind is EXAMPLE_LIST
-            else Schema.infer(locations, max_records, on_error="skip")
-        )
+        schema = infer_any(files.locations, max_records, "skip")
     except TorchRecIOError as error:
         return _Inferred(None, None, str(error))
     return _Inferred(schema, recognize_schema(schema))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from typing import Any, Generic, TypeVar
 
@@ -14,53 +15,35 @@ from .text import decoded
 
 V = TypeVar("V", int, bytes)
 
-# Logarithms of the sizes of sketches: frequent values are found if they are more than 0.1 % of all,
-# and the error of the number of different values is about 1.6 %.
-_LOG_ITEMS = 12
+# Logarithm of the size of a sketch: the error of the number of different values is about 1.6 %.
 _LOG_REGISTERS = 12
+# A sketch of frequent values is exact while that part of it is used.
+_EXACT_LOAD = 0.75
 # Integers within such a range are counted in an array.
 _MOST_BINS = 1 << 12
 
 
 class ValueCounter(Generic[V]):
-    """Counts of different values: exact up to a limit, and estimated by sketches above.
+    """Counts of different values by sketches, which are exact up to a limit.
 
     Args:
-        most: Largest number of different values that are counted exactly.
+        most: Number of different values up to which all are counted exactly.
     """
 
     def __init__(self, most: int) -> None:
+        sketches = import_extra("datasketches")
         self._most = most
-        self._counts: dict[V, int] | None = {}
-        self._total = 0
-        self._frequent: Any = None
-        self._distinct: Any = None
+        self._frequent: Any = sketches.frequent_items_sketch(
+            math.ceil(math.log2(max(8, most) / _EXACT_LOAD))
+        )
+        self._distinct: Any = sketches.hll_sketch(_LOG_REGISTERS)
 
     def add(self, counts: Iterable[tuple[V, int]]) -> None:
         """Add values with their numbers."""
-        if self._counts is None:
-            self._estimate(counts)
-            return
-        for value, count in counts:
-            self._counts[value] = self._counts.get(value, 0) + count
-            self._total += count
-        if len(self._counts) > self._most:
-            self._start_estimates(self._counts)
-
-    def _start_estimates(self, counts: dict[V, int]) -> None:
-        sketches = import_extra("datasketches")
-        self._frequent = sketches.frequent_items_sketch(_LOG_ITEMS)
-        self._distinct = sketches.hll_sketch(_LOG_REGISTERS)
-        self._counts = None
-        self._total = 0
-        self._estimate(counts.items())
-
-    def _estimate(self, counts: Iterable[tuple[V, int]]) -> None:
         for value, count in counts:
             self._frequent.update(value, count)
             # The sketch takes no bytes. Latin-1 maps each byte to a character.
             self._distinct.update(value if isinstance(value, int) else value.decode("latin-1"))
-            self._total += count
 
     def summary(self, most_listed: int, names: Mapping[int, str]) -> ValueSummary:
         """Return the number of different values, and the most frequent ones.
@@ -69,12 +52,11 @@ class ValueCounter(Generic[V]):
             most_listed: Largest number of values to list.
             names: Names of the classes that the values are numbers of.
         """
-        if self._counts is not None:
-            found, distinct = list(self._counts.items()), len(self._counts)
-        else:
-            kind = import_extra("datasketches").frequent_items_error_type.NO_FALSE_NEGATIVES
-            found = [(row[0], row[1]) for row in self._frequent.get_frequent_items(kind)]
-            distinct = min(self._total, max(self._most, round(self._distinct.get_estimate())))
+        kind = import_extra("datasketches").frequent_items_error_type.NO_FALSE_NEGATIVES
+        found = [(row[0], row[1]) for row in self._frequent.get_frequent_items(kind)]
+        total = self._frequent.total_weight
+        is_exact = self._frequent.get_upper_bound("") == 0  # a text is none of the values
+        distinct = min(total, max(self._most, round(self._distinct.get_estimate())))
         listed = sorted(found, key=lambda item: (-item[1], item[0]))[:most_listed]
         top = tuple(
             TopValue(decoded(value), count)
@@ -82,8 +64,8 @@ class ValueCounter(Generic[V]):
             else TopValue(value, count, names.get(value))
             for value, count in listed
         )
-        others = max(0, self._total - sum(count for _, count in listed))
-        return ValueSummary(distinct, self._counts is not None, top, others)
+        others = max(0, total - sum(count for _, count in listed))
+        return ValueSummary(len(found) if is_exact else distinct, is_exact, top, others)
 
 
 def count_integers(values: npt.NDArray[np.int64]) -> Iterable[tuple[int, int]]:

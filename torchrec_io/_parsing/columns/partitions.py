@@ -68,14 +68,14 @@ def divide_rows(
     key = spec + first_key
     stored: list[_StoredNumbers | None] = []
     for partition in partitions:
-        if partition.stored_key is None:
+        if partition.key is None:
             stored.append(None)
             continue
         values, starts, steps = block.integers(key)
         key += 1
         stored.append(_StoredNumbers(values, np.diff(starts)))
         for record in np.flatnonzero(np.diff(steps) != np.diff(units.records)).tolist():
-            reason = f"its partition {partition.stored_key!r} has another number of steps"
+            reason = f"its partition {partition.key!r} has another number of steps"
             block.fail(record, spec, reason)
     if block.failures:
         return None
