@@ -11,21 +11,12 @@ import pytest
 from torch.utils.data import DataLoader
 
 import torchrec_io as tio
-from tests.support.datasets import SCHEMA, write_files
+from tests.support.datasets import SCHEMA, ids_of, write_files
 from tests.support.tfrecord import write_tfrecord
 
 SIZES = [30, 0, 7, 13]
 # "spawn" pickles the dataset as "forkserver" does, and takes longer: one test has it.
 START_METHODS = ["fork", "forkserver"]
-
-
-@pytest.fixture(scope="module")
-def paths(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    return write_files(tmp_path_factory.mktemp("loader"), SIZES)
-
-
-def ids_of(batches: Any) -> list[list[int]]:
-    return [batch["id"].tolist() for batch in batches]
 
 
 class TestEachRecordOnce:

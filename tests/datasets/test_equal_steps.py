@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import torchrec_io as tio
-from tests.support.datasets import SCHEMA, record
+from tests.support.datasets import SCHEMA, ids_of, record
 from tests.support.states import through_json
 from tests.support.tfrecord import write_tfrecord
 from torchrec_io._datasets import replacement
@@ -41,10 +41,6 @@ def sound_file(folder: Path) -> str:
 
 def make(path: str, **options: Any) -> tio.TFRecordDataset:
     return tio.TFRecordDataset(path, SCHEMA, **{"seed": 5, "rank": 0, "world_size": 2, **options})
-
-
-def ids_of(items: Any) -> list[Any]:
-    return [item["id"].tolist() for item in items]
 
 
 def replaced(

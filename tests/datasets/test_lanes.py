@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import torchrec_io as tio
-from tests.support.datasets import open_records, write_files
+from tests.support.datasets import ids_of, numbers_of, open_records, write_files
 from torchrec_io._records.record_reader import ReadPlan, RecordReader
 
 SIZES = [31, 0, 40, 22]
@@ -20,17 +20,8 @@ WORLDS = [1, 2, 3, 4, 6, 12]
 SHUFFLE = tio.Shuffle(block=3, window=4, lanes=LANES)
 
 
-@pytest.fixture(scope="module")
-def paths(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    return write_files(tmp_path_factory.mktemp("lanes"), SIZES)
-
-
 def make(paths: Any, **options: Any) -> Any:
     return open_records(paths, **{"shuffle": SHUFFLE, "seed": 5, "uneven": "keep", **options})
-
-
-def ids_of(items: Any) -> list[Any]:
-    return [item["id"].tolist() for item in items]
 
 
 def flat(lists: list[Any]) -> list[Any]:
@@ -93,7 +84,7 @@ def test_parts_have_lanes_of_their_own(paths: list[str], world: int) -> None:
         make(paths, batch_size=LANES // world, split="[:50%]"),
     ]
     for part in parts:
-        expected = sorted(flat(ids_of(part.replace(shuffle=False, rank=0, world_size=1))))
+        expected = sorted(numbers_of(part.replace(shuffle=False, rank=0, world_size=1)))
         ranks = [ids_of(part.replace(rank=rank, world_size=world)) for rank in range(world)]
         assert sorted(flat(flat(ranks))) == expected
 

@@ -14,6 +14,7 @@ import pytest
 import torch
 
 import torchrec_io as tio
+from tests.support.datasets import ids_of
 from tests.support.examples import example_of, sequence_example_of
 from tests.support.tfrecord import frame, write_tfrecord
 from torchrec_io._order import length_batches as module
@@ -50,10 +51,6 @@ def record(number: int) -> bytes:
 def make(paths: Any, **options: Any) -> tio.TFRecordDataset:
     defaults = {"batch_tokens": MOST, "length_key": "tokens", "seed": 5, "uneven": "keep"}
     return tio.TFRecordDataset(paths, SCHEMA, **{**defaults, **options})
-
-
-def ids_of(items: Any) -> list[Any]:
-    return [item["id"].tolist() for item in items]
 
 
 def keys_of(path: Path, records: list[bytes]) -> list[str]:

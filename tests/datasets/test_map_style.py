@@ -16,20 +16,11 @@ from torch.utils.data import (
 )
 
 import torchrec_io as tio
-from tests.support.datasets import SCHEMA, record, write_files
+from tests.support.datasets import SCHEMA, ids_of, record
 
 SIZES = [30, 0, 7, 13]
 COUNT = sum(SIZES)
 FIXED = {"id": SCHEMA["id"]}
-
-
-@pytest.fixture(scope="module")
-def paths(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    return write_files(tmp_path_factory.mktemp("map"), SIZES)
-
-
-def ids_of(samples: Any) -> list[int]:
-    return [int(sample["id"]) for sample in samples]
 
 
 class TestItems:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import torchrec_io as tio
-from tests.support.datasets import SCHEMA, record, write_files
+from tests.support.datasets import SCHEMA, ids_of, numbers_of, record, write_files
 from tests.support.tfrecord import write_tfrecord
 
 FIRST, SECOND = 90, 30  # ids 0..89 and 1000..1029
@@ -37,18 +36,10 @@ def mixed(paths: tuple[list[str], str], stop: Any = "all_exhausted", **options: 
     return tio.mix([first, second], weights=[3, 1], seed=2, stop=stop)
 
 
-def ids_of(batches: Iterable[Any]) -> list[list[int]]:
-    return [batch["id"].tolist() for batch in batches]
-
-
-def flat(lists: list[list[int]]) -> list[int]:
-    return list(itertools.chain(*lists))
-
-
 class TestOrder:
     def test_each_record_once_in_each_datasets_order(self, paths: Any) -> None:
         dataset = mixed(paths)
-        seen = flat(ids_of(dataset))
+        seen = numbers_of(dataset)
         assert [n for n in seen if n < 1000] == list(range(FIRST))
         assert [n for n in seen if n >= 1000] == list(range(1000, 1000 + SECOND))
         assert dataset.num_records == FIRST + SECOND
@@ -63,13 +54,13 @@ class TestOrder:
         for epoch in (0, 3):
             first.set_epoch(epoch)
             dataset.set_epoch(epoch)
-            seen = flat(ids_of(dataset))
-            assert [n for n in seen if n < 1000] == flat(ids_of(first))
-            assert [n for n in seen if n >= 1000] == flat(ids_of(second))
+            seen = numbers_of(dataset)
+            assert [n for n in seen if n < 1000] == numbers_of(first)
+            assert [n for n in seen if n >= 1000] == numbers_of(second)
 
     def test_first_exhausted_stops_before_a_record_is_missing(self, paths: Any) -> None:
-        seen = flat(ids_of(mixed(paths, "first_exhausted")))
-        whole = flat(ids_of(mixed(paths)))
+        seen = numbers_of(mixed(paths, "first_exhausted"))
+        whole = numbers_of(mixed(paths))
         assert seen == whole[: len(seen)]
         firsts, seconds = sum(n < 1000 for n in seen), sum(n >= 1000 for n in seen)
         assert firsts == FIRST or seconds == SECOND
@@ -80,15 +71,15 @@ class TestOrder:
         dataset = tio.mix([first, second], weights=[3, 1], stop="endless")
         with pytest.raises(TypeError, match="endless"):
             len(dataset)
-        seen = flat(ids_of(itertools.islice(dataset, 60)))
+        seen = numbers_of(itertools.islice(dataset, 60))
         for own, low, size in ((first, 0, FIRST), (second, 1000, SECOND)):
             mine = [n for n in seen if low <= n < low + 1000]
             for cycle in range(len(mine) // size):
                 own.set_epoch(cycle)
-                assert mine[cycle * size : (cycle + 1) * size] == flat(ids_of(own))
+                assert mine[cycle * size : (cycle + 1) * size] == numbers_of(own)
         assert 0.65 < sum(n < 1000 for n in seen) / len(seen) < 0.85
         dataset.resume(epoch=0, batches=30)
-        assert flat(ids_of(itertools.islice(dataset, 30))) == seen[30 * 8 :]
+        assert numbers_of(itertools.islice(dataset, 30)) == seen[30 * 8 :]
 
     def test_keys_name_the_files(self, paths: Any) -> None:
         for keys, batch in mixed(paths, with_key=True):
@@ -183,7 +174,7 @@ class TestRefused:
         with pytest.raises(ValueError, match="must have records, part 1 has none"):
             tio.mix([first, empty], weights=[1, 1], stop="endless")
         whole = tio.mix([first, empty], weights=[1, 1], stop="all_exhausted")
-        assert flat(ids_of(whole)) == list(range(FIRST))
+        assert numbers_of(whole) == list(range(FIRST))
 
 
 def test_damage_names_the_file(paths: Any, tmp_path: Path) -> None:
@@ -195,6 +186,6 @@ def test_damage_names_the_file(paths: Any, tmp_path: Path) -> None:
     dataset = tio.mix(
         [first, other], weights=[1, 1], stop="all_exhausted", on_error=errors.append, batch_size=9
     )
-    seen = flat(ids_of(dataset))
+    seen = numbers_of(dataset)
     assert sorted(seen) == [*range(FIRST), 2000, 2002]
     assert [(error.path, error.record) for error in errors] == [(bad, 1)]

@@ -13,7 +13,7 @@ from torch import distributed
 from torch.utils.data import DataLoader
 
 import torchrec_io as tio
-from tests.support.datasets import open_records, record, write_files
+from tests.support.datasets import numbers_of, open_records, record, write_files
 from tests.support.tfrecord import write_tfrecord
 
 SIZES = [13, 0, 7, 10]
@@ -39,10 +39,6 @@ def load(dataset: Any, workers: int, method: str = "fork", **options: Any) -> Da
     )
 
 
-def ids_of(batches: Any) -> list[int]:
-    return [number for batch in batches for number in batch["id"].tolist()]
-
-
 class TestRanks:
     @pytest.mark.parametrize("method", ["fork", "forkserver"])
     def test_workers_use_the_torch_distributed_rank_of_the_parent(
@@ -53,7 +49,7 @@ class TestRanks:
             monkeypatch.setattr(distributed, "is_initialized", lambda: True)
             monkeypatch.setattr(distributed, "get_rank", lambda rank=rank: rank)
             monkeypatch.setattr(distributed, "get_world_size", lambda: 2)
-            seen += ids_of(load(make(paths, shuffle=True), 1, method))
+            seen += numbers_of(load(make(paths, shuffle=True), 1, method))
         assert sorted(seen) == list(range(COUNT))
 
     def test_the_environment_of_torchrun(
@@ -64,7 +60,7 @@ class TestRanks:
         for rank in ("0", "1"):
             monkeypatch.setenv("RANK", rank)
             dataset = make(paths)
-            seen.append(ids_of(load(dataset, 1, "fork")))
+            seen.append(numbers_of(load(dataset, 1, "fork")))
             assert len(dataset) == 4
         assert sorted(seen[0] + seen[1]) == list(range(COUNT))
         assert seen[0][:8] == [0, 1, 2, 3, 8, 9, 10, 11]
@@ -73,7 +69,7 @@ class TestRanks:
 def share_of_a_rank(dataset: Any, rank: int, results: Any) -> None:
     os.environ.update(RANK=str(rank), WORLD_SIZE="2")
     dataset.set_epoch(0)
-    results.put((ids_of(dataset), ids_of(load(dataset, 1))))
+    results.put((numbers_of(dataset), numbers_of(load(dataset, 1))))
 
 
 @pytest.mark.parametrize("method", ["fork", "forkserver"])
@@ -103,11 +99,11 @@ def test_endless_epochs_that_end_in_a_skipped_record(tmp_path: Path, workers: in
     path = write_tfrecord(tmp_path / "a.tfrecord", records)
     options: dict[str, Any] = {"epochs": None, "on_error": lambda _: None, "drop_last": True}
     dataset = make(path, **options)
-    assert ids_of(itertools.islice(load(dataset, workers), 5)) == [0, 1, 2, 3] * 5
+    assert numbers_of(itertools.islice(load(dataset, workers), 5)) == [0, 1, 2, 3] * 5
     next(iter(dataset))
     other = make(path, **options)
     other.load_state_dict(dataset.state_dict())
-    assert ids_of(itertools.islice(other, 3)) == [0, 1, 2, 3] * 3
+    assert numbers_of(itertools.islice(other, 3)) == [0, 1, 2, 3] * 3
 
 
 class TestMoreReadersThanRecords:
@@ -128,7 +124,7 @@ class TestMoreReadersThanRecords:
     def test_ranks(self, tmp_path: Path, uneven: Any, counts: list[int]) -> None:
         paths = write_files(tmp_path, [3])
         ranks = [make(paths, rank=rank, world_size=5, uneven=uneven) for rank in range(5)]
-        assert [len(ids_of(rank)) for rank in ranks] == counts
+        assert [len(numbers_of(rank)) for rank in ranks] == counts
         assert [len(rank) for rank in ranks] == counts
 
     @pytest.mark.parametrize("workers", [0, 2])
@@ -147,7 +143,7 @@ def test_an_index_replaced_between_epochs(paths: list[str], workers: int) -> Non
         tio.RecordIndex.build(path).save()
     dataset = make(paths)
     loader = load(dataset, workers)
-    assert ids_of(loader) == list(range(COUNT))
+    assert numbers_of(loader) == list(range(COUNT))
     other = write_tfrecord(paths[0] + ".other", [record(i) for i in range(3)])
     tio.RecordIndex.build(other).save(paths[0] + ".tfidx")
-    assert ids_of(loader) == list(range(COUNT))  # by the index that was read
+    assert numbers_of(loader) == list(range(COUNT))  # by the index that was read

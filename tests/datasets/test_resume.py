@@ -10,7 +10,7 @@ import pytest
 from torch.utils.data import DataLoader
 
 import torchrec_io as tio
-from tests.support.datasets import open_records, record, write_files
+from tests.support.datasets import ids_of, numbers_of, open_records, record, write_files
 from tests.support.states import iterations_of, rest_of, states_of
 from tests.support.tfrecord import write_tfrecord
 from torchrec_io._records.record_reader import RecordReader
@@ -19,21 +19,8 @@ SIZES = [13, 0, 7, 10]
 COUNT = sum(SIZES)
 
 
-@pytest.fixture(scope="module")
-def paths(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    return write_files(tmp_path_factory.mktemp("resume"), SIZES)
-
-
 def make(paths: Any, **options: Any) -> Any:
     return open_records(paths, **{"batch_size": 4, "seed": 5, "uneven": "keep", **options})
-
-
-def ids_of(items: Any) -> list[Any]:
-    return [item["id"].tolist() for item in items]
-
-
-def flat(lists: list[list[int]]) -> list[int]:
-    return [number for one in lists for number in one]
 
 
 class TestInOneProcess:
@@ -58,7 +45,7 @@ class TestInOneProcess:
             read.clear()
             first = ids_of(itertools.islice(iter(other), 1))
             assert first == rest_of(whole, following, given_)[:1]
-            assert read == flat(first)
+            assert read == [*itertools.chain(*first)]
 
 
 class TestEpochs:
@@ -129,12 +116,12 @@ class TestOtherWorlds:
         path = str(tmp_path / "a.tfrecord")
         write_tfrecord(path, [b"\xff" if i in (0, 5) else record(i) for i in range(COUNT)])
         dataset = make(path, on_error="skip")
-        seen = ids_of(itertools.islice(iter(dataset), 2))
+        seen = numbers_of(itertools.islice(iter(dataset), 2))
         for rank in range(3):
             other = make(path, on_error="skip", rank=rank, world_size=3)
             other.load_state_dict(dataset.state_dict())
-            seen += ids_of(other)
-        assert sorted(flat(seen)) == [i for i in range(COUNT) if i not in (0, 5)]
+            seen += numbers_of(other)
+        assert sorted(seen) == [i for i in range(COUNT) if i not in (0, 5)]
 
 
 def state_after(given_: int, paths: Any, **options: Any) -> dict[str, Any]:

@@ -13,30 +13,21 @@ import pytest
 from torch.utils.data import DataLoader
 
 import torchrec_io as tio
-from tests.support.datasets import SCHEMA, record, write_files
+from tests.support.datasets import SCHEMA, numbers_of, record, write_files
 from tests.support.tfrecord import write_tfrecord
 
 SIZES = [60, 0, 17, 23]
 COUNT = sum(SIZES)
 
 
-@pytest.fixture(scope="module")
-def paths(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    return write_files(tmp_path_factory.mktemp("splits"), SIZES)
-
-
 def make(paths: Any, **options: Any) -> tio.TFRecordDataset:
     return tio.TFRecordDataset(paths, SCHEMA, **{"batch_size": 7, **options})
-
-
-def ids_of(dataset: Any) -> list[int]:
-    return [number for batch in dataset for number in batch["id"].tolist()]
 
 
 class TestRandom:
     def test_disjoint_and_exhaustive(self, paths: list[str]) -> None:
         train, validation, test = make(paths).split(0.8, 0.1, 0.1, seed=0)
-        parts = [ids_of(part) for part in (train, validation, test)]
+        parts = [numbers_of(part) for part in (train, validation, test)]
         assert [len(part) for part in parts] == [80, 10, 10]
         assert sorted(itertools.chain(*parts)) == list(range(COUNT))
         assert all(
@@ -52,19 +43,23 @@ class TestRandom:
         for seed in range(5):
             there = make(moved).split(0.5, 0.3, 0.2, seed=seed)
             here = make(paths).split(0.5, 0.3, 0.2, seed=seed)
-            assert [set(ids_of(part)) for part in there] == [set(ids_of(part)) for part in here]
+            assert [set(numbers_of(part)) for part in there] == [
+                set(numbers_of(part)) for part in here
+            ]
 
     def test_seeds_and_shuffles(self, paths: list[str]) -> None:
         first = make(paths, shuffle=True).split(0.5, 0.5, seed=1)[0]
-        assert sorted(ids_of(first)) == ids_of(first.replace(shuffle=False))
-        assert sorted(ids_of(first)) == ids_of(make(paths, seed=9).split(0.5, 0.5, seed=1)[0])
-        assert sorted(ids_of(first)) != ids_of(make(paths).split(0.5, 0.5, seed=2)[0])
-        assert ids_of(first) != ids_of(first.replace(seed=1))
+        assert sorted(numbers_of(first)) == numbers_of(first.replace(shuffle=False))
+        assert sorted(numbers_of(first)) == numbers_of(
+            make(paths, seed=9).split(0.5, 0.5, seed=1)[0]
+        )
+        assert sorted(numbers_of(first)) != numbers_of(make(paths).split(0.5, 0.5, seed=2)[0])
+        assert numbers_of(first) != numbers_of(first.replace(seed=1))
 
     def test_split_of_a_split(self, paths: list[str]) -> None:
         train, rest = make(paths).split(0.8, 0.2)
         validation, test = rest.split(0.5, 0.5)
-        parts = [ids_of(part) for part in (train, validation, test)]
+        parts = [numbers_of(part) for part in (train, validation, test)]
         assert [len(part) for part in parts] == [80, 10, 10]
         assert sorted(itertools.chain(*parts)) == list(range(COUNT))
 
@@ -80,8 +75,8 @@ class TestRandom:
         with caplog.at_level(logging.WARNING, "torchrec_io"):
             train, test = make(path).split(0.9, 0.1)
         assert "the part 0.1 of a split of 3 records is empty" in caplog.text
-        assert ids_of(train) == [0, 1, 2]
-        assert ids_of(test) == []
+        assert numbers_of(train) == [0, 1, 2]
+        assert numbers_of(test) == []
         assert len(test) == 0
         assert list(test.replace(epochs=None, shuffle=True)) == []
         loader = DataLoader(test, batch_size=None, num_workers=2, multiprocessing_context="fork")
@@ -98,7 +93,7 @@ class TestGroups:
 
     def test_groups_stay_whole(self, paths: list[str]) -> None:
         parts = [
-            set(ids_of(part))
+            set(numbers_of(part))
             for part in make(paths).split(0.6, 0.4, group_by=lambda sample: sample["id"] % 10)
         ]
         assert set().union(*parts) == set(range(COUNT))
@@ -119,13 +114,13 @@ class TestGroups:
     )
     def test_key_types(self, paths: list[str], key: Any) -> None:
         first, second = make(paths).split(0.5, 0.5, group_by=lambda sample: key(sample["id"]))
-        assert {n % 10 for n in ids_of(first)}.isdisjoint(n % 10 for n in ids_of(second))
+        assert {n % 10 for n in numbers_of(first)}.isdisjoint(n % 10 for n in numbers_of(second))
         assert len(first.replace(batch_size=None)) == 50
 
     def test_equal_keys_form_one_group(self, paths: list[str]) -> None:
         kinds: Any = itertools.cycle([int, float, np.int64, bool])
         parts = make(paths).split(0.5, 0.5, group_by=lambda item: next(kinds)(item["id"] % 2))
-        assert {n % 2 for n in ids_of(parts[0])}.isdisjoint(n % 2 for n in ids_of(parts[1]))
+        assert {n % 2 for n in numbers_of(parts[0])}.isdisjoint(n % 2 for n in numbers_of(parts[1]))
 
     def test_bytes_without_a_schema(self, paths: list[str]) -> None:
         dataset = tio.TFRecordDataset(paths)
@@ -148,7 +143,9 @@ class TestGroups:
         with pytest.raises(tio.DecodeError):
             make(path).split(0.5, 0.5, group_by=key)
         parts = make(path, on_error="skip").split(0.5, 0.5, group_by=key)
-        assert sorted(ids_of(parts[0]) + ids_of(parts[1])) == [i for i in range(20) if i != 3]
+        assert sorted(numbers_of(parts[0]) + numbers_of(parts[1])) == [
+            i for i in range(20) if i != 3
+        ]
 
 
 class TestSlices:
@@ -167,9 +164,9 @@ class TestSlices:
     ) -> None:
         dataset = make(paths, split=split, shuffle=shuffle)
         assert dataset.num_records == end - begin
-        assert sorted(ids_of(dataset)) == list(range(begin, end))
+        assert sorted(numbers_of(dataset)) == list(range(begin, end))
         if not shuffle:
-            assert ids_of(dataset) == list(range(begin, end))
+            assert numbers_of(dataset) == list(range(begin, end))
 
     def test_invalid_slices(self, paths: list[str]) -> None:
         for split in ("train", "[:0%]", "[200:]"):
@@ -178,4 +175,4 @@ class TestSlices:
 
     def test_split_of_a_slice(self, paths: list[str]) -> None:
         parts = make(paths, split="[20:70]").split(0.5, 0.5)
-        assert sorted(ids_of(parts[0]) + ids_of(parts[1])) == list(range(20, 70))
+        assert sorted(numbers_of(parts[0]) + numbers_of(parts[1])) == list(range(20, 70))

@@ -34,11 +34,6 @@ NOTHING = expected(0, 0)
 BLOCKS = tio.Shuffle(block=5, window=10)
 
 
-@pytest.fixture(scope="module")
-def paths(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    return write_files(tmp_path_factory.mktemp("stats"), SIZES)
-
-
 @pytest.fixture(autouse=True)
 def quiet(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.CRITICAL, "torchrec_io")

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import torchrec_io as tio
-from tests.support.datasets import SCHEMA, open_records, record, write_files
+from tests.support.datasets import SCHEMA, numbers_of, open_records, record, write_files
 from tests.support.tfrecord import frame, write_tfrecord
 
 SIZES = [30, 0, 7, 13]
@@ -21,14 +21,6 @@ COUNT = sum(SIZES)
 @pytest.fixture
 def paths(tmp_path: Path) -> list[str]:
     return write_files(tmp_path, SIZES)
-
-
-def ids_of(batches: Any) -> list[list[int]]:
-    return [batch["id"].tolist() for batch in batches]
-
-
-def flat(lists: list[list[int]]) -> list[int]:
-    return [value for one in lists for value in one]
 
 
 class TestYields:
@@ -81,7 +73,7 @@ class TestIndexes:
         text = [str(tio.RecordIndex.build(path).to_text(path + ".idx")) for path in paths]
         for given_ones in (binary, text):
             dataset = tio.TFRecordDataset(paths, SCHEMA, batch_size=100, index=given_ones)
-            assert flat(ids_of(dataset)) == list(range(COUNT))
+            assert numbers_of(dataset) == list(range(COUNT))
         one = tio.TFRecordDataset(paths[0], index=binary[0])
         assert len(one) == SIZES[0]
         with pytest.raises(
@@ -146,7 +138,7 @@ def test_record_that_does_not_match_the_schema(paths: list[str]) -> None:
     assert "required" in error.reason
     errors: list[tio.TorchRecIOError] = []
     dataset = tio.TFRecordDataset(paths[:2], SCHEMA, batch_size=40, on_error=errors.append)
-    assert flat(ids_of(dataset)) == [*range(30), 1000, 1001]
+    assert numbers_of(dataset) == [*range(30), 1000, 1001]
     assert [error.record for error in errors] == [1, 2]
     assert [error.feature for error in errors] == ["id", None]
 

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import torchrec_io as tio
-from tests.support.datasets import SCHEMA, record, write_files
+from tests.support.datasets import SCHEMA, numbers_of, record
 from tests.support.examples import example_of
 from tests.support.tfrecord import write_tfrecord
 from tests.support.threads import threads_of_other_tests, wait_until_threads_end
@@ -24,11 +24,6 @@ SIZES = [30, 0, 7, 13]
 COUNT = sum(SIZES)
 
 residues = st.sets(st.integers(0, 6))
-
-
-@pytest.fixture(scope="module")
-def paths(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    return write_files(tmp_path_factory.mktemp("where"), SIZES)
 
 
 def make(paths: Any, **options: Any) -> tio.TFRecordDataset:
@@ -45,28 +40,24 @@ def chosen(kept: set[int], numbers: Any = range(COUNT)) -> list[int]:
     return [number for number in numbers if number % 7 in kept]
 
 
-def ids_of(items: Any) -> list[int]:
-    return [number for item in items for number in np.atleast_1d(item["id"]).tolist()]
-
-
 class TestRecords:
     @given(residues)
     def test_those_that_are_chosen_in_the_order_of_the_parent(
         self, paths: list[str], kept: set[int]
     ) -> None:
         part = where(make(paths), kept)
-        assert ids_of(part) == chosen(kept)
+        assert numbers_of(part) == chosen(kept)
         assert part.num_records == len(chosen(kept))
         assert len(part) == -(-len(chosen(kept)) // 3)
-        assert ids_of(where(make(paths, batch_size=None), kept)) == chosen(kept)
+        assert numbers_of(where(make(paths, batch_size=None), kept)) == chosen(kept)
 
     @given(residues, residues, st.integers(0, COUNT - 1))
     def test_of_a_part(self, paths: list[str], kept: set[int], then: set[int], begin: int) -> None:
         part, _ = make(paths).split(0.6, 0.4, seed=begin)
         for parent in (make(paths, split=f"[{begin}:]"), make(paths).take(begin), part):
-            numbers = ids_of(parent)
-            assert ids_of(where(parent, kept)) == chosen(kept, numbers)
-            assert ids_of(where(where(parent, kept), then)) == chosen(kept & then, numbers)
+            numbers = numbers_of(parent)
+            assert numbers_of(where(parent, kept)) == chosen(kept, numbers)
+            assert numbers_of(where(where(parent, kept), then)) == chosen(kept & then, numbers)
 
     @given(residues)
     def test_random_access(self, paths: list[str], kept: set[int]) -> None:
@@ -157,7 +148,7 @@ class TestAnswers:
     )
     def test_kinds_of_answers(self, paths: list[str], convert: Any) -> None:
         part = make(paths).where(lambda batch: convert([n > 46 for n in batch["id"].tolist()]))
-        assert ids_of(part) == [47, 48, 49]
+        assert numbers_of(part) == [47, 48, 49]
 
     @pytest.mark.parametrize(
         ("answer", "error", "message"),
@@ -252,14 +243,14 @@ class TestBadRecords:
             part = where(dataset, {1, 2, 3, 4, 5, 6}, cache_key="some" if keyed else None)
         assert dataset.skipped == 3
         assert "skipped 3 errors, the first one:" in caplog.text
-        assert ids_of(part) == [1, 3, 5]
+        assert numbers_of(part) == [1, 3, 5]
         assert part.skipped == 0
         assert part.num_records == 3
         errors: list[Any] = []
-        assert ids_of(where(make(path, on_error=errors.append), {3, 6})) == [3]
+        assert numbers_of(where(make(path, on_error=errors.append), {3, 6})) == [3]
         assert sorted(error.record for error in errors) == [2, 4, 6]
 
     def test_features_that_are_not_named_are_not_checked(self, path: str) -> None:
         part = where(make(path, on_error="skip"), set(range(7)), features=["id"])
         assert part.num_records == 6
-        assert ids_of(part) == [0, 1, 3, 5, 7]
+        assert numbers_of(part) == [0, 1, 3, 5, 7]

@@ -14,7 +14,7 @@ import pytest
 import torch
 
 import torchrec_io as tio
-from tests.support.datasets import SCHEMA, record, write_files
+from tests.support.datasets import SCHEMA, numbers_of, record, write_files
 from tests.support.examples import example_of
 from tests.support.tfrecord import write_tfrecord
 
@@ -60,10 +60,6 @@ def evaluated(caplog: pytest.LogCaptureFixture) -> Callable[[], tuple[int, list[
     return since
 
 
-def ids_of(dataset: Any) -> list[int]:
-    return [number for batch in dataset for number in batch["id"].tolist()]
-
-
 def make(paths: Any, **options: Any) -> tio.TFRecordDataset:
     return tio.TFRecordDataset(paths, options.pop("schema", SCHEMA), batch_size=10, **options)
 
@@ -87,8 +83,8 @@ class TestHits:
         assert entry.suffix == ".tfsel"
         again = make(paths, shuffle=True).where(Counted(30), cache_key="few")
         assert evaluated() == (0, [])
-        assert ids_of(first) == list(range(30))
-        assert sorted(ids_of(again)) == list(range(30))
+        assert numbers_of(first) == list(range(30))
+        assert sorted(numbers_of(again)) == list(range(30))
 
     def test_options_that_do_not_matter(self, paths: list[str], evaluated: Any) -> None:
         make(paths).where(Counted(30), cache_key="few")
@@ -205,7 +201,7 @@ def test_a_damaged_entry_is_made_again(
     [entry] = entries(cache)
     entry.write_bytes(change(entry.read_bytes()))
     for expected in ((COUNT, [f"{AGAIN}the cached result is damaged ({entry})"]), (0, [])):
-        assert ids_of(few(paths)) == list(range(30))
+        assert numbers_of(few(paths)) == list(range(30))
         assert evaluated() == expected
 
 
@@ -254,7 +250,7 @@ def choose(paths: list[str], cache: str, log: Path, barrier: Any, results: Any) 
         return batch["id"] % 3 == 0
 
     barrier.wait()
-    results.put(ids_of(dataset.where(note_pass, cache_key="few")))
+    results.put(numbers_of(dataset.where(note_pass, cache_key="few")))
 
 
 def test_processes_at_the_same_time(paths: list[str], cache: Path, tmp_path: Path) -> None:

@@ -21,22 +21,13 @@ from torch.utils.data import (
 )
 
 import torchrec_io as tio
-from tests.support.datasets import SCHEMA, write_files
+from tests.support.datasets import SCHEMA, ids_of
 from tests.support.states import through_json
 from torchrec_io._images import native as native_module
 from torchrec_io._loading.loader import Loader
 
 SIZES = [13, 0, 7, 10]
 WORKERS = [0, 2]
-
-
-@pytest.fixture(scope="module")
-def paths(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    return write_files(tmp_path_factory.mktemp("loader"), SIZES)
-
-
-def ids_of(items: Any) -> list[Any]:
-    return [item["id"].tolist() for item in items]
 
 
 def backwards(count: int) -> list[int]:

@@ -21,7 +21,7 @@ from torchdata.stateful_dataloader import StatefulDataLoader
 
 import torchrec_io as tio
 import torchrec_io._loading.loader  # not first while a test has replaced what it imports
-from tests.support.datasets import SCHEMA, write_files
+from tests.support.datasets import SCHEMA, ids_of, write_files
 from tests.support.every_kind import make_batch, tensors_of
 from tests.support.fake_cuda import DeviceBatch, FakeGpu, HostBatch
 from tests.support.states import iterations_of, rest_of
@@ -253,10 +253,6 @@ SIZES = [13, 0, 7]
 @pytest.fixture
 def paths(tmp_path: Path) -> list[str]:
     return write_files(tmp_path, SIZES)
-
-
-def ids_of(items: Any) -> list[Any]:
-    return [item["id"].tolist() for item in items]
 
 
 def loader_of(paths: list[str], kind: str) -> Any:
