@@ -309,7 +309,9 @@ def parse_tensor(serialized: bytes, dtype: str) -> Json:
     )
 
 
-def decode_image(data: bytes, channels: int, dtype: str, *, frames: bool, exact: bool) -> Json:
+def decode_image(
+    data: bytes, channels: int, dtype: str = "uint8", *, frames: bool = False, exact: bool = True
+) -> Json:
     """Decode an image with ``tf.io.decode_image``, a JPEG with the exact or default transform."""
 
     def ask() -> Json:
@@ -325,10 +327,9 @@ def decode_image(data: bytes, channels: int, dtype: str, *, frames: bool, exact:
     return answer_or_refusal(ask)
 
 
-def serialize_tensor(form: Json) -> bytes:
+def serialize_tensor(array: Json) -> Json:
     """Serialize a tensor with ``tf.io.serialize_tensor``."""
-    serialized: bytes = tf.io.serialize_tensor(array_from_json(form)).numpy()
-    return serialized
+    return {"serialized": tf.io.serialize_tensor(array_from_json(array)).numpy().hex()}
 
 
 # ---- files ----
