@@ -90,6 +90,15 @@ def test_copies_have_epochs_of_their_own(
     assert list(dataset) == epochs[1]
 
 
+def test_an_iteration_that_ends_late_moves_nothing(path: str, epochs: list[list[Any]]) -> None:
+    dataset = open_numbers(path)
+    late = iter(dataset)
+    next(late)
+    assert [list(dataset), list(dataset)] == epochs[:2]
+    assert list(late) == epochs[0][1:]
+    assert list(dataset) == epochs[2]
+
+
 # ---- states at the end of an epoch ----
 
 
@@ -251,22 +260,6 @@ def test_a_worker_at_its_end_does_not_go_on_if_others_are_not() -> None:
             clock.end(9, 2, 1)
         assert clock.epoch == 1
         assert clock.has_passed(9, 0) == all(are_at_end)
-
-
-def test_iterations_of_this_process_that_end() -> None:
-    epochs = Epochs()
-    first, second = epochs.begin(), epochs.begin()
-    first(3)
-    assert epochs.epoch == 3
-    second(1)
-    assert epochs.epoch == 3
-    before = epochs.begin()
-    epochs.set_epoch(3)
-    after = epochs.begin()
-    before(4)
-    assert epochs.epoch == 3
-    after(4)
-    assert epochs.epoch == 4
 
 
 def test_an_end_is_taken_back_unless_something_has_happened() -> None:

@@ -27,6 +27,7 @@ from tests.support.documents import (
     write_documents,
 )
 from tests.support.examples import example_of, sequence_example_of
+from tests.support.states import states_of
 from tests.support.tfrecord import write_tfrecord
 
 
@@ -172,6 +173,15 @@ class TestRows:
         assert batch["meta"]["tags"].tolist() == [[[n, n] for n in row] for row in numbers]
         assert batch["box"].tolist() == [[[[n, n], [n, n]] for n in row] for row in numbers]
 
+    @pytest.mark.parametrize("mode", MODES)
+    def test_a_document_in_many_batches(self, tmp_path: Path, mode: Any) -> None:
+        """Each batch decodes its part of the document, also in batches that share a window."""
+        tokens = [*range(LENGTH * 40)]
+        path = write_tfrecord(tmp_path / "long", [example_of(tokens=tokens)])
+        schema = {"tokens": tio.VarLenFeature("int64")}
+        dataset = tio.TFRecordDataset(path, schema, pack=packed(mode=mode), batch_size=1)
+        assert [*itertools.chain(*rows_of(dataset))] == tokens
+
     def test_no_records(self, tmp_path: Path) -> None:
         empty = make(write_tfrecord(tmp_path / "empty", []))
         assert (len(empty), list(empty)) == (0, [])
@@ -283,3 +293,10 @@ class TestOthers:
             _ = plain.cu_seqlens
         with pytest.raises(ValueError, match="the batch has no packed rows"):
             _ = plain.max_seqlen
+
+    def test_what_rows_look_like_may_change_when_a_run_is_resumed(self, paths: list[str]) -> None:
+        state = dict(states_of(make(paths)))[3]
+        other = make(paths, packed(pad_id=3, labels="next", also=["weights"]))
+        other.load_state_dict(state)
+        whole = make(paths, packed(pad_id=3))
+        assert batches_of(other) == batches_of(whole)[3:]

@@ -52,19 +52,6 @@ class TestRanks:
             seen += numbers_of(load(make(paths, shuffle=True), 1, method))
         assert sorted(seen) == list(range(COUNT))
 
-    def test_the_environment_of_torchrun(
-        self, paths: list[str], monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setenv("WORLD_SIZE", "2")
-        seen = []
-        for rank in ("0", "1"):
-            monkeypatch.setenv("RANK", rank)
-            dataset = make(paths)
-            seen.append(numbers_of(load(dataset, 1, "fork")))
-            assert len(dataset) == 4
-        assert sorted(seen[0] + seen[1]) == list(range(COUNT))
-        assert seen[0][:8] == [0, 1, 2, 3, 8, 9, 10, 11]
-
 
 def share_of_a_rank(dataset: Any, rank: int, results: Any) -> None:
     os.environ.update(RANK=str(rank), WORLD_SIZE="2")

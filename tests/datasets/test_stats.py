@@ -46,22 +46,6 @@ def take(count: int, items: Any) -> list[Any]:
 # ---- counts ----
 
 
-@pytest.mark.parametrize("threads", [1, 2])
-def test_batches(paths: list[str], threads: int) -> None:
-    dataset = tio.TFRecordDataset(paths, SCHEMA, batch_size=4, num_threads=threads)
-    assert dataset.stats() == tio.LoadingStats()
-    items = iter(dataset)
-    first = 0
-    for _ in items:
-        records = RECORDS[first : first + 4]
-        first += 4
-        stats = dataset.stats()
-        assert counts_of(stats) == expected(len(records), sum(map(frame_bytes, records)), 1)
-        check_times(stats, threads)
-    assert counts_of(dataset.stats()) == NOTHING
-    assert first == 32
-
-
 def test_the_times_of_one_thread(paths: list[str]) -> None:
     dataset = tio.TFRecordDataset(paths, SCHEMA, batch_size=4, num_threads=1)
     list(dataset)

@@ -24,15 +24,6 @@ def paths(tmp_path: Path) -> list[str]:
 
 
 class TestYields:
-    def test_samples(self, paths: list[str]) -> None:
-        samples = list(tio.TFRecordDataset(paths, SCHEMA))
-        assert [int(sample["id"]) for sample in samples] == list(range(COUNT))
-        sample = samples[9]
-        assert isinstance(sample, dict)
-        assert sample["id"].shape == ()
-        assert sample["name"] == b"record 9"
-        assert sample["tokens"].tolist() == [0, 1, 2, 3]
-
     def test_bytes_without_a_schema(self, paths: list[str]) -> None:
         expected = [record(i) for i in range(COUNT)]
         assert list(tio.TFRecordDataset(paths)) == expected

@@ -218,15 +218,6 @@ def test_an_entry_that_is_no_file(paths: list[str], cache: Path, evaluated: Any)
     assert unsaved.startswith("the result of a predicate cannot be cached: ")
 
 
-def test_a_folder_that_cannot_be_written(
-    paths: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, evaluated: Any
-) -> None:
-    monkeypatch.setenv("TORCHREC_IO_CACHE", str(tmp_path / "file" / "cache"))
-    (tmp_path / "file").touch()
-    assert few(paths).num_records == 30
-    assert evaluated()[1][-1].startswith("the result of a predicate cannot be cached: ")
-
-
 def test_an_error_leaves_nothing(paths: list[str], cache: Path) -> None:
     def interrupt(_: Any) -> Any:
         raise KeyboardInterrupt
