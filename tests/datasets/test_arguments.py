@@ -50,6 +50,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"schema": 7}, "a Schema, a dict of features, a function or None"),
     ({"transform": 5}, "transform must be a function or None, got 5"),
     ({"index": None}, "got None"),
+    ({"split": "train"}, "slices look like"),
     # ---- batches by length ----
     (by_length(length_key="id"), "of the schema ('tokens') or integers, one for each"),
     (by_length(length_key=b"tokens"), "integers of shape [70]"),

@@ -58,14 +58,6 @@ class TestOrder:
             assert [n for n in seen if n < 1000] == numbers_of(first)
             assert [n for n in seen if n >= 1000] == numbers_of(second)
 
-    def test_first_exhausted_stops_before_a_record_is_missing(self, paths: Any) -> None:
-        seen = numbers_of(mixed(paths, "first_exhausted"))
-        whole = numbers_of(mixed(paths))
-        assert seen == whole[: len(seen)]
-        firsts, seconds = sum(n < 1000 for n in seen), sum(n >= 1000 for n in seen)
-        assert firsts == FIRST or seconds == SECOND
-        assert len(mixed(paths, "first_exhausted")) == -(-len(seen) // 8)
-
     def test_endless_repeats(self, paths: Any) -> None:
         first, second = pair(paths, shuffle=True)
         dataset = tio.mix([first, second], weights=[3, 1], stop="endless")

@@ -73,17 +73,6 @@ def test_an_iteration_that_is_left_early(
     assert counts_of(stats) == expected(COUNT, STORED, batches)
 
 
-@pytest.mark.parametrize("size", [None, (8, 8)])
-def test_decoded_images(tmp_path: Path, size: tuple[int, int] | None) -> None:
-    path = write_images(tmp_path / "a", [encoded(noise(8, 8))] * 6)
-    schema = {"image": tio.ImageFeature(size=size)}
-    dataset = tio.TFRecordDataset(path, schema, batch_size=2, num_threads=1)
-    list(dataset)
-    stats = dataset.stats()
-    assert stats.decoding > stats.checking
-    check_times(stats)
-
-
 # ---- lost records ----
 
 

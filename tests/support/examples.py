@@ -19,9 +19,7 @@ def example_of(**features: Values) -> bytes:
     return data
 
 
-def sequence_example_of(
-    context: Mapping[str, Any], lists: Mapping[str, Iterable[Values]]
-) -> bytes:
+def sequence_example_of(context: Mapping[str, Any], lists: Mapping[str, Iterable[Values]]) -> bytes:
     """Serialize a SequenceExample. ``lists`` has the values of each step."""
     message = SequenceExample()
     for name, values in context.items():

@@ -141,11 +141,6 @@ def test_no_samples_are_rejected(make: Any) -> None:
         make([])
 
 
-def test_samples_with_different_keys_are_rejected() -> None:
-    with pytest.raises(ValueError, match=r"must have the same keys, but some lack {'b'}"):
-        tio.collate([{"a": 1}, {"a": 1, "b": 2}])
-
-
 @pytest.mark.parametrize("value", [None, [1], (1, 2), object()])
 def test_values_of_unsupported_types_are_rejected(value: Any) -> None:
     with pytest.raises(
