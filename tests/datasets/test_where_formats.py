@@ -120,8 +120,3 @@ class TestSteps:
         chosen = whole.where(lambda batch: batch["episode"] > 2).steps()
         assert step_ids(chosen) == [3000, 3001, 3002, 3003, 4000]
         assert step_ids(whole.take(3).steps()) == [0, 1, 2, 2000, 2001]
-
-    def test_states_of_other_steps(self, paths: list[str]) -> None:
-        state = steps_of(paths).select([1, 2]).state_dict()
-        with pytest.raises(tio.StateMismatchError, match="split is"):
-            steps_of(paths).select([1, 3]).load_state_dict(state)

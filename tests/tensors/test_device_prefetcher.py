@@ -29,8 +29,6 @@ from torchrec_io._tensors import device as device_module
 
 # What torchdata 0.11 does when it makes a loader.
 pytestmark = pytest.mark.filterwarnings("ignore:'set_vital' is deprecated:UserWarning")
-needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")
-without_cuda = pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
 
 
 @pytest.fixture
@@ -379,87 +377,7 @@ def test_a_device_without_streams_gets_copies() -> None:
             assert tensor.is_meta
 
 
-@without_cuda
-def test_a_device_that_is_not_there() -> None:
-    with pytest.raises(
-        RuntimeError, match=r"device 'cuda' does not exist: PyTorch finds no CUDA device"
-    ):
-        tio.DevicePrefetcher([], "cuda")
-
-
 @pytest.mark.parametrize("depth", [0, -1, 1.5, True])
 def test_invalid_depth(depth: Any) -> None:
     with pytest.raises(ValueError, match="depth must be a positive integer, got"):
         tio.DevicePrefetcher([], "cpu", depth)
-
-
-# ---- with CUDA ----
-
-
-@pytest.mark.gpu
-@needs_cuda
-@pytest.mark.parametrize("depth", [1, 2, 8])
-def test_batches_are_whole_on_a_busy_device(depth: int) -> None:
-    batches = [make_batch(50, first=50 * i) for i in range(20)]
-    busy = torch.randn(2000, 2000, device="cuda")
-    sums = []
-    for batch in tio.DevicePrefetcher(batches, "cuda", depth):
-        assert batch["id"].is_cuda
-        for _ in range(10):
-            busy = (busy @ busy).clamp(-1, 1)
-        sums.append(batch["id"].sum() + batch["tokens"].values.sum())
-        del batch  # its memory may be had by the next copy, once the sums are made
-    expected = [int(batch["id"].sum() + batch["tokens"].values.sum()) for batch in batches]
-    assert [int(each) for each in sums] == expected
-
-
-@pytest.mark.gpu
-@needs_cuda
-def test_later_epochs_use_the_same_memory() -> None:
-    """PyTorch has 32 streams, and keeps memory for each."""
-    batches = [make_batch(50, first=50 * i) for i in range(20)]
-    reserved = []
-    for _ in range(10):
-        assert sum(batch["id"].is_cuda for batch in tio.DevicePrefetcher(batches, "cuda")) == 20
-        torch.cuda.synchronize()
-        reserved.append(torch.cuda.memory_reserved())
-    assert reserved[-1] == reserved[0]
-
-
-@pytest.mark.gpu
-@needs_cuda
-@pytest.mark.parametrize("workers", [0, 2])
-def test_make_loader_feeds_a_gpu(paths: list[str], workers: int) -> None:
-    dataset = tio.TFRecordDataset(paths, SCHEMA, batch_size=3, shuffle=True)
-    loader = tio.make_loader(
-        dataset,
-        num_workers=workers,
-        device="cuda",
-        multiprocessing_context="spawn" if workers else None,
-    )
-    assert "page-locked memory: yes" in loader.describe()
-    expected = ids_of(tio.make_loader(dataset.replace()))
-    seen, states = [], []
-    for batch in loader:
-        assert batch.device.type == "cuda"
-        seen.append(batch["id"].tolist())
-        states.append(loader.state_dict())
-    assert seen == expected
-    loader.load_state_dict(states[2])
-    assert ids_of(loader) == expected[3:]
-
-
-@pytest.mark.gpu
-@needs_cuda
-def test_collating_into_page_locked_memory() -> None:
-    samples = make_batch(6).samples()
-    for batch in (tio.pin_collate(samples), tio.pad_collate(samples, pin_memory=True)):
-        assert batch.is_pinned()
-        assert batch.pin_memory() is batch
-        assert tio.pin_memory([batch])[0] is batch
-    held = [tio.pin_collate(make_batch(6, first=i).samples()) for i in range(20)]
-    moved = [batch.to("cuda", non_blocking=True) for batch in held]
-    for i, batch in enumerate(held):
-        assert batch["id"].tolist() == list(range(i, i + 6))
-    for i, batch in enumerate(moved):
-        assert batch["id"].tolist() == list(range(i, i + 6))
