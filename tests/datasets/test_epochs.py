@@ -25,6 +25,7 @@ from tests.support.epochs import (
     take,
     write_numbers,
 )
+from tests.support.processes import results_at_once
 from torchrec_io._datasets.epoch_clock import CLOCK_NUMBERS, EpochClock
 from torchrec_io._datasets.epochs import Epochs
 
@@ -198,34 +199,25 @@ WORKERS = 4
 ROUNDS = 200
 
 
-def _hammer(numbers: torch.Tensor, barrier: Any, seen: torch.Tensor, worker: int) -> None:
-    clock = EpochClock(numbers)
+def begin_and_end(numbers: torch.Tensor, barrier: Any) -> list[int]:
+    """Return the epochs of the iterations that a worker begins."""
+    clock, epochs = EpochClock(numbers), []
     for number in range(1, ROUNDS + 1):
         barrier.wait()
         epoch, _ = clock.begin(number)
-        seen[worker, number - 1] = epoch
+        epochs.append(epoch)
         clock.end(number - 1, WORKERS, 10**6)  # an earlier iteration no longer counts
         clock.end(number, WORKERS, epoch + 1)
         barrier.wait()
+    return epochs
 
 
 def test_processes_that_begin_and_end_at_once() -> None:
     """All workers of an iteration get one epoch, and only the last end moves the clock."""
-    context = multiprocessing.get_context("fork")
     clock, numbers = new_clock()
-    seen = torch.zeros((WORKERS, ROUNDS), dtype=torch.int64)
-    seen.share_memory_()  # type: ignore[no-untyped-call]
-    barrier = context.Barrier(WORKERS)
-    processes = [
-        context.Process(target=_hammer, args=(numbers, barrier, seen, worker))
-        for worker in range(WORKERS)
-    ]
-    for process in processes:
-        process.start()
-    for process in processes:
-        process.join(timeout=120)
-        assert process.exitcode == 0
-    assert seen.tolist() == [list(range(ROUNDS))] * WORKERS
+    barrier = multiprocessing.get_context("fork").Barrier(WORKERS)
+    found = results_at_once("fork", begin_and_end, [(numbers, barrier)] * WORKERS)
+    assert found == [list(range(ROUNDS))] * WORKERS
     assert clock.epoch == ROUNDS
 
 

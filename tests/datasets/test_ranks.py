@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import multiprocessing
 import os
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from torch.utils.data import DataLoader
 
 import torchrec_io as tio
 from tests.support.datasets import numbers_of, open_records, record, write_files
+from tests.support.processes import results_at_once
 from tests.support.tfrecord import write_tfrecord
 
 SIZES = [13, 0, 7, 10]
@@ -53,29 +53,20 @@ class TestRanks:
         assert sorted(seen) == list(range(COUNT))
 
 
-def share_of_a_rank(dataset: Any, rank: int, results: Any) -> None:
+def share_of_a_rank(dataset: Any, rank: int) -> tuple[list[int], list[int]]:
     os.environ.update(RANK=str(rank), WORLD_SIZE="2")
     dataset.set_epoch(0)
-    results.put((numbers_of(dataset), numbers_of(load(dataset, 1))))
+    return numbers_of(dataset), numbers_of(load(dataset, 1))
 
 
 @pytest.mark.parametrize("method", ["fork", "forkserver"])
 def test_ranks_that_inherit_a_dataset(paths: list[str], method: Any) -> None:
     """As with torch.multiprocessing.spawn, only the children know their ranks."""
-    context: Any = multiprocessing.get_context(method)
     dataset = make(paths)
     state = make(paths, rank=0, world_size=2)
     state.resume(epoch=0, batches=2)
     dataset.load_state_dict(state.state_dict())
-    results = context.Queue()
-    children = [
-        context.Process(target=share_of_a_rank, args=(dataset, rank, results)) for rank in range(2)
-    ]
-    for child in children:
-        child.start()
-    found = [results.get(timeout=60) for _ in children]
-    for child in children:
-        child.join()
+    found = results_at_once(method, share_of_a_rank, [(dataset, rank) for rank in range(2)])
     rests, wholes = (sorted(itertools.chain(*each)) for each in zip(*found, strict=True))
     assert (rests, wholes) == (list(range(16, COUNT)), list(range(COUNT)))
 

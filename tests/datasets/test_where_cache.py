@@ -16,6 +16,7 @@ import torch
 import torchrec_io as tio
 from tests.support.datasets import SCHEMA, numbers_of, record, write_files
 from tests.support.examples import example_of
+from tests.support.processes import results_at_once
 from tests.support.tfrecord import write_tfrecord
 
 COUNT = 100
@@ -229,8 +230,8 @@ def test_an_error_leaves_nothing(paths: list[str], cache: Path) -> None:
     assert entries(cache) == []
 
 
-def choose(paths: list[str], cache: str, log: Path, barrier: Any, results: Any) -> None:
-    os.environ["TORCHREC_IO_CACHE"] = cache  # the fork server may have that of another test
+def choose(paths: list[str], cache: Path, log: Path, barrier: Any) -> list[int]:
+    os.environ["TORCHREC_IO_CACHE"] = str(cache)  # the fork server may have that of another test
     torch.set_num_threads(1)
     dataset = make(paths, rank=0, world_size=1)
 
@@ -241,22 +242,13 @@ def choose(paths: list[str], cache: str, log: Path, barrier: Any, results: Any) 
         return batch["id"] % 3 == 0
 
     barrier.wait()
-    results.put(numbers_of(dataset.where(note_pass, cache_key="few")))
+    return numbers_of(dataset.where(note_pass, cache_key="few"))
 
 
 def test_processes_at_the_same_time(paths: list[str], cache: Path, tmp_path: Path) -> None:
-    context = multiprocessing.get_context("forkserver")
-    barrier, results = context.Barrier(2), context.Queue()
+    barrier = multiprocessing.get_context("forkserver").Barrier(2)
     log = tmp_path / "log"
-    processes = [
-        context.Process(target=choose, args=(paths, str(cache), log, barrier, results))
-        for _ in range(2)
-    ]
-    for process in processes:
-        process.start()
-    found = [results.get(timeout=60) for _ in processes]
-    for process in processes:
-        process.join()
+    found = results_at_once("forkserver", choose, [(paths, cache, log, barrier)] * 2)
     assert found == [list(range(0, COUNT, 3))] * 2
     assert log.read_text() == "pass\n"
     assert len(entries(cache)) == 1

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import gc
+import multiprocessing
 import weakref
 from typing import Any
 
 import pytest
 import torch
-import torch.multiprocessing
 
 import torchrec_io as tio
-from tests.support.datasets import SCHEMA, ids_of, open_records
+from tests.support.datasets import SCHEMA, ids_of, numbers_of, open_records
+from tests.support.processes import results_at_once
 
 SIZES = [30, 20]
 COUNT, BATCH = sum(SIZES), 8
@@ -162,12 +163,12 @@ def test_a_loader_ends_with_its_last_reference(paths: list[str], kind: str, work
         gc.enable()
 
 
-def share_of_a_rank(loader: Any, rank: int, barrier: Any, results: Any) -> None:
+def share_of_a_rank(loader: Any, rank: int, barrier: Any) -> list[int]:
     with pytest.MonkeyPatch.context() as patch:
         for name, value in (("RANK", rank), ("WORLD_SIZE", 2), ("LOCAL_RANK", rank)):
             patch.setenv(name, str(value))
         barrier.wait()
-        results.put([number for batch in loader for number in batch["id"].tolist()])
+        return numbers_of(loader)
 
 
 @pytest.mark.parametrize("workers", [0, 2])
@@ -175,15 +176,6 @@ def test_ranks_that_inherit_a_loader(paths: list[str], workers: int) -> None:
     """Each rank begins where its own share does, though all have the loader of their parent."""
     dataset = open_records(paths, batch_size=1, shuffle=True)
     loader = tio.make_loader(dataset, num_workers=workers)
-    context: Any = torch.multiprocessing.get_context("fork")
-    barrier, results = context.Barrier(2), context.Queue()
-    ranks = [
-        context.Process(target=share_of_a_rank, args=(loader, rank, barrier, results))
-        for rank in range(2)
-    ]
-    for rank in ranks:
-        rank.start()
-    found = [results.get(timeout=30) for _ in ranks]
-    for rank in ranks:
-        rank.join()
+    barrier = multiprocessing.get_context("fork").Barrier(2)
+    found = results_at_once("fork", share_of_a_rank, [(loader, rank, barrier) for rank in (0, 1)])
     assert sorted(found[0] + found[1]) == list(range(COUNT))

@@ -37,11 +37,12 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> FakeGpu:
 
 
 class Numbers:
-    """A loader of batches of one number; notes how many were taken."""
+    """A loader of batches of one number, then of an error; notes how many were taken."""
 
-    def __init__(self, gpu: FakeGpu, count: int) -> None:
+    def __init__(self, gpu: FakeGpu, count: int, error: BaseException | None = None) -> None:
         self.gpu = gpu
         self.count = count
+        self.error = error
         self.taken = 0
         self.most_live = 0  # batches on the device when another was asked for
 
@@ -53,6 +54,8 @@ class Numbers:
             self.taken += 1
             self.most_live = max(self.most_live, self.gpu.live)
             yield HostBatch(self.gpu, number)
+        if self.error is not None:
+            raise self.error
 
 
 # ---- streams ----
@@ -160,12 +163,8 @@ def test_batches_of_every_form(gpu: FakeGpu) -> None:
 
 
 def test_an_error_is_raised_after_the_batches_before_it(gpu: FakeGpu) -> None:
-    class Broken(Numbers):
-        def __iter__(self) -> Iterator[HostBatch]:
-            yield from itertools.islice(super().__iter__(), 3)
-            raise tio.DecodeError("it is damaged", record=3)
-
-    prefetcher = tio.DevicePrefetcher(Broken(gpu, 9), "cuda", depth=4)
+    error = tio.DecodeError("it is damaged", record=3)
+    prefetcher = tio.DevicePrefetcher(Numbers(gpu, 3, error), "cuda", depth=4)
     for _ in range(2):
         seen: list[int] = []
         with pytest.raises(tio.DecodeError, match="it is damaged"):
@@ -181,14 +180,9 @@ def test_an_error_is_raised_after_the_batches_before_it(gpu: FakeGpu) -> None:
 def test_errors_that_end_the_program_are_raised_at_once(
     gpu: FakeGpu, stop: type[BaseException]
 ) -> None:
-    class Interrupted(Numbers):
-        def __iter__(self) -> Iterator[HostBatch]:
-            yield from itertools.islice(super().__iter__(), 3)
-            raise stop
-
     seen: list[int] = []
     with pytest.raises(stop) as info:
-        for batch in tio.DevicePrefetcher(Interrupted(gpu, 9), "cuda", depth=2):
+        for batch in tio.DevicePrefetcher(Numbers(gpu, 3, stop()), "cuda", depth=2):
             batch.use(seen)
             del batch
     assert gpu.live == 0
