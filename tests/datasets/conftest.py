@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+
 import pytest
 
 from tests.support.datasets import write_files
@@ -14,3 +18,13 @@ def paths(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     Tests that change files write their own.
     """
     return write_files(tmp_path_factory.mktemp("files"), request.module.SIZES)
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Iterator[Path]:
+    """Return the file to which this process and forked workers log."""
+    handler = logging.FileHandler(tmp_path / "log")
+    logging.getLogger("torchrec_io").addHandler(handler)
+    yield tmp_path / "log"
+    logging.getLogger("torchrec_io").removeHandler(handler)
+    handler.close()

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import copy
-import logging
 import multiprocessing
 import pickle
 import random
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -131,15 +129,6 @@ def test_abandoned_workers_that_still_run(path: str, epochs: list[list[Any]]) ->
 
 
 class TestWarning:
-    @pytest.fixture
-    def log(self, tmp_path: Path) -> Iterator[Path]:
-        """Return the file to which forked workers log."""
-        handler = logging.FileHandler(tmp_path / "log")
-        logging.getLogger("torchrec_io").addHandler(handler)
-        yield tmp_path / "log"
-        logging.getLogger("torchrec_io").removeHandler(handler)
-        handler.close()
-
     @staticmethod
     def load(path: str, **ranks: Any) -> DataLoader[Any]:
         return DataLoader(open_numbers(path, **ranks), batch_size=None, num_workers=2)

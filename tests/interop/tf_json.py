@@ -211,23 +211,19 @@ def answer_or_refusal(ask: Callable[[], Json]) -> Json:
 
 def parse_examples(examples: Sequence[bytes], spec: Json) -> Json:
     """Parse a batch of serialized Examples with TensorFlow."""
-
-    def ask() -> Json:
-        serialized = tf.constant(list(examples), dtype=tf.string)
-        parsed = tf.io.parse_example(serialized, spec_from_json(spec))
-        return {"features": features_to_json(parsed, spec)}
-
-    return answer_or_refusal(ask)
+    return parse(tf.io.parse_example, tf.constant(list(examples), dtype=tf.string), spec)
 
 
 def parse_single_example(example: bytes, spec: Json) -> Json:
     """Parse one Example without a batch dimension with TensorFlow."""
+    return parse(tf.io.parse_single_example, tf.constant(example), spec)
 
-    def ask() -> Json:
-        parsed = tf.io.parse_single_example(tf.constant(example), spec_from_json(spec))
-        return {"features": features_to_json(parsed, spec)}
 
-    return answer_or_refusal(ask)
+def parse(function: Callable[..., Json], serialized: Any, spec: Json) -> Json:
+    """Return what a function of TensorFlow parses."""
+    return answer_or_refusal(
+        lambda: {"features": features_to_json(function(serialized, spec_from_json(spec)), spec)}
+    )
 
 
 def parse_sequence_examples(examples: Sequence[bytes], context: Json, sequence: Json) -> Json:

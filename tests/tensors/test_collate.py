@@ -13,28 +13,12 @@ import torchrec_io as tio
 from tests.support.every_kind import plain, tensors_of
 from tests.support.examples import example_of
 from torchrec_io import BytesArray, Ragged, Sample
-
-DTYPES = [
-    torch.int64,
-    torch.int32,
-    torch.int16,
-    torch.int8,
-    torch.uint64,
-    torch.uint32,
-    torch.uint16,
-    torch.uint8,
-    torch.bool,
-    torch.float32,
-    torch.float64,
-    torch.float16,
-    torch.bfloat16,
-]
-
+from torchrec_io._schema.dtypes import RAW_DTYPES
 
 # ---- what comes out of which ----
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dtype", [getattr(torch, name) for name in RAW_DTYPES])
 @pytest.mark.parametrize("shape", [(), (3,), (2, 0), (2, 3)])
 def test_tensors_of_one_shape_are_stacked(dtype: torch.dtype, shape: tuple[int, ...]) -> None:
     tensors = [
