@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import logging
 from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
@@ -21,11 +20,6 @@ from tests.support.tfrecord import write_tfrecord
 from torchrec_io._datasets import replacement
 
 COUNT = 61
-
-
-@pytest.fixture(autouse=True)
-def quiet(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.CRITICAL, "torchrec_io")
 
 
 def write(folder: Path, bad: Collection[int], count: int = COUNT) -> str:
@@ -259,17 +253,15 @@ def test_replacements_are_logged_once_an_epoch(
 ) -> None:
     path = write(tmp_path, {2, 5, 6}, 16)
     dataset = make(path, world_size=1, uneven="drop", batch_size=4, on_error=lambda _: None)
-    with caplog.at_level(logging.WARNING, "torchrec_io"):
-        list(dataset.replace(epochs=2))
+    list(dataset.replace(epochs=2))
     assert [each.getMessage() for each in caplog.records] == [
         f"repeated 3 records in epoch {epoch} in place of lost ones, so that the number of steps "
         "stays as planned"
         for epoch in range(2)
     ]
     caplog.clear()
-    with caplog.at_level(logging.WARNING, "torchrec_io"):
-        iterator = iter(dataset)
-        next(iterator)
-        iterator.close()  # type: ignore[attr-defined]
+    iterator = iter(dataset)
+    next(iterator)
+    iterator.close()  # type: ignore[attr-defined]
     assert len(caplog.records) == 1
     assert "repeated 1 record in epoch 0" in caplog.text

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import logging
 import shutil
 from pathlib import Path
 from typing import Any
@@ -65,8 +64,7 @@ class TestRandom:
         self, tmp_path: Path, caplog: pytest.LogCaptureFixture
     ) -> None:
         (path,) = write_files(tmp_path, [3])
-        with caplog.at_level(logging.WARNING, "torchrec_io"):
-            train, test = make(path).split(0.9, 0.1)
+        train, test = make(path).split(0.9, 0.1)
         assert "the part 0.1 of a split of 3 records is empty" in caplog.text
         assert numbers_of(train) == [0, 1, 2]
         assert numbers_of(test) == []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import logging
 import threading
 from pathlib import Path
 from typing import Any
@@ -32,11 +31,6 @@ RECORDS = [record(number) for number in range(COUNT)]
 STORED = sum(map(frame_bytes, RECORDS))
 NOTHING = expected(0, 0)
 BLOCKS = tio.Shuffle(block=5, window=10)
-
-
-@pytest.fixture(autouse=True)
-def quiet(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.CRITICAL, "torchrec_io")
 
 
 def take(count: int, items: Any) -> list[Any]:
