@@ -39,18 +39,17 @@ def load(dataset: Any, workers: int, method: str = "fork", **options: Any) -> Da
     )
 
 
-class TestRanks:
-    @pytest.mark.parametrize("method", ["fork", "forkserver"])
-    def test_workers_use_the_torch_distributed_rank_of_the_parent(
-        self, paths: list[str], method: str, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        seen = []
-        for rank in range(2):
-            monkeypatch.setattr(distributed, "is_initialized", lambda: True)
-            monkeypatch.setattr(distributed, "get_rank", lambda rank=rank: rank)
-            monkeypatch.setattr(distributed, "get_world_size", lambda: 2)
-            seen += numbers_of(load(make(paths, shuffle=True), 1, method))
-        assert sorted(seen) == list(range(COUNT))
+@pytest.mark.parametrize("method", ["fork", "forkserver"])
+def test_workers_use_the_torch_distributed_rank_of_the_parent(
+    paths: list[str], method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = []
+    for rank in range(2):
+        monkeypatch.setattr(distributed, "is_initialized", lambda: True)
+        monkeypatch.setattr(distributed, "get_rank", lambda rank=rank: rank)
+        monkeypatch.setattr(distributed, "get_world_size", lambda: 2)
+        seen += numbers_of(load(make(paths, shuffle=True), 1, method))
+    assert sorted(seen) == list(range(COUNT))
 
 
 def share_of_a_rank(dataset: Any, rank: int) -> tuple[list[int], list[int]]:
@@ -84,35 +83,36 @@ def test_endless_epochs_that_end_in_a_skipped_record(tmp_path: Path, workers: in
     assert numbers_of(itertools.islice(other, 3)) == [0, 1, 2, 3] * 3
 
 
-class TestMoreReadersThanRecords:
-    @pytest.mark.parametrize("workers", [0, 5])
-    @pytest.mark.parametrize("batch_size", [None, 1, 4])
-    def test_workers(self, tmp_path: Path, workers: int, batch_size: Any) -> None:
-        paths = write_files(tmp_path, [1, 0, 2])
-        dataset = make(paths, batch_size=batch_size, shuffle=batch_size == 1, epochs=2)
-        items = list(load(dataset, workers))
-        assert sorted(n for item in items for n in item["id"].reshape(-1).tolist()) == [
-            0, 0, 1, 1, 2, 2,
-        ]  # fmt: skip
-        assert len(items) == len(dataset)
+@pytest.mark.parametrize("workers", [0, 5])
+@pytest.mark.parametrize("batch_size", [None, 1, 4])
+def test_more_workers_than_records(tmp_path: Path, workers: int, batch_size: Any) -> None:
+    paths = write_files(tmp_path, [1, 0, 2])
+    dataset = make(paths, batch_size=batch_size, shuffle=batch_size == 1, epochs=2)
+    items = list(load(dataset, workers))
+    assert sorted(n for item in items for n in item["id"].reshape(-1).tolist()) == [
+        0, 0, 1, 1, 2, 2,
+    ]  # fmt: skip
+    assert len(items) == len(dataset)
 
-    @pytest.mark.parametrize(("uneven", "counts"), [
-        ("keep", [1, 1, 1, 0, 0]), ("drop", [0] * 5), ("pad", [1] * 5),
-    ])  # fmt: skip
-    def test_ranks(self, tmp_path: Path, uneven: Any, counts: list[int]) -> None:
-        paths = write_files(tmp_path, [3])
-        ranks = [make(paths, rank=rank, world_size=5, uneven=uneven) for rank in range(5)]
-        assert [len(numbers_of(rank)) for rank in ranks] == counts
-        assert [len(rank) for rank in ranks] == counts
 
-    @pytest.mark.parametrize("workers", [0, 2])
-    @pytest.mark.parametrize("options", [{}, {"shuffle": True}, {"epochs": None}, {"stream": True}])
-    def test_no_records(self, tmp_path: Path, workers: int, options: Any) -> None:
-        paths = write_files(tmp_path, [0, 0])
-        dataset = make(paths, **options)
-        assert list(load(dataset, workers)) == []
-        dataset.load_state_dict(make(paths, **options).state_dict())
-        assert list(load(dataset, workers)) == []
+@pytest.mark.parametrize(("uneven", "counts"), [
+    ("keep", [1, 1, 1, 0, 0]), ("drop", [0] * 5), ("pad", [1] * 5),
+])  # fmt: skip
+def test_more_ranks_than_records(tmp_path: Path, uneven: Any, counts: list[int]) -> None:
+    paths = write_files(tmp_path, [3])
+    ranks = [make(paths, rank=rank, world_size=5, uneven=uneven) for rank in range(5)]
+    assert [len(numbers_of(rank)) for rank in ranks] == counts
+    assert [len(rank) for rank in ranks] == counts
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("options", [{}, {"shuffle": True}, {"epochs": None}, {"stream": True}])
+def test_no_records(tmp_path: Path, workers: int, options: Any) -> None:
+    paths = write_files(tmp_path, [0, 0])
+    dataset = make(paths, **options)
+    assert list(load(dataset, workers)) == []
+    dataset.load_state_dict(make(paths, **options).state_dict())
+    assert list(load(dataset, workers)) == []
 
 
 @pytest.mark.parametrize("workers", [0, 2])

@@ -23,60 +23,57 @@ def make(paths: Any, **options: Any) -> Any:
     return open_records(paths, **{"batch_size": 4, "seed": 5, "uneven": "keep", **options})
 
 
-class TestInOneProcess:
-    def test_consumed_records_are_not_read(
-        self, paths: list[str], monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        read: list[int] = []
-        open_run = RecordReader.open_run
+def test_consumed_records_are_not_read(paths: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[int] = []
+    open_run = RecordReader.open_run
 
-        def counting(self: RecordReader, plans: Any) -> Any:
-            read.extend(number for plan in plans for number in plan.numbers.tolist())
-            return open_run(self, plans)
+    def counting(self: RecordReader, plans: Any) -> Any:
+        read.extend(number for plan in plans for number in plan.numbers.tolist())
+        return open_run(self, plans)
 
-        dataset = make(paths, shuffle=True, num_threads=1)
-        whole, following = iterations_of(dataset, 2)
-        dataset.set_epoch(0)
-        states = dict(states_of(dataset))
-        monkeypatch.setattr(RecordReader, "open_run", counting)
-        for given_, state in states.items():
-            other = make(paths, shuffle=True, num_threads=1)
-            other.load_state_dict(state)
-            read.clear()
-            first = ids_of(itertools.islice(iter(other), 1))
-            assert first == rest_of(whole, following, given_)[:1]
-            assert read == [*itertools.chain(*first)]
+    dataset = make(paths, shuffle=True, num_threads=1)
+    whole, following = iterations_of(dataset, 2)
+    dataset.set_epoch(0)
+    states = dict(states_of(dataset))
+    monkeypatch.setattr(RecordReader, "open_run", counting)
+    for given_, state in states.items():
+        other = make(paths, shuffle=True, num_threads=1)
+        other.load_state_dict(state)
+        read.clear()
+        first = ids_of(itertools.islice(iter(other), 1))
+        assert first == rest_of(whole, following, given_)[:1]
+        assert read == [*itertools.chain(*first)]
 
 
-class TestEpochs:
-    def test_set_epoch_keeps_a_position_only_in_that_epoch(self, paths: list[str]) -> None:
-        dataset = make(paths, shuffle=True)
-        whole, following = iterations_of(dataset, 2, epoch=3)
-        dataset.set_epoch(3)
-        iterator = iter(dataset)
-        next(iterator)
-        state = dataset.state_dict()
-        dataset.load_state_dict(state)
-        dataset.set_epoch(3)
-        assert ids_of(dataset) == whole[1:]
-        dataset.load_state_dict(state)
-        dataset.set_epoch(4)
-        assert ids_of(dataset) == following
-        dataset.set_epoch(3)
-        assert ids_of(dataset) == whole
+def test_set_epoch_keeps_a_position_only_in_that_epoch(paths: list[str]) -> None:
+    dataset = make(paths, shuffle=True)
+    whole, following = iterations_of(dataset, 2, epoch=3)
+    dataset.set_epoch(3)
+    iterator = iter(dataset)
+    next(iterator)
+    state = dataset.state_dict()
+    dataset.load_state_dict(state)
+    dataset.set_epoch(3)
+    assert ids_of(dataset) == whole[1:]
+    dataset.load_state_dict(state)
+    dataset.set_epoch(4)
+    assert ids_of(dataset) == following
+    dataset.set_epoch(3)
+    assert ids_of(dataset) == whole
 
-    def test_state_follows_the_last_set_epoch_or_iteration(self, paths: list[str]) -> None:
-        dataset = make(paths, shuffle=True)
-        list(dataset)
-        dataset.set_epoch(4)
-        assert dataset.state_dict()["epoch"] == 4
-        next(iter(dataset))
-        state = dataset.state_dict()
-        assert (state["epoch"], state["consumed"]) == (4, 4)
-        dataset.set_epoch(4)
-        assert dataset.state_dict() == state
-        dataset.set_epoch(5)
-        assert dataset.state_dict()["epoch"] == 5
+
+def test_state_follows_the_last_set_epoch_or_iteration(paths: list[str]) -> None:
+    dataset = make(paths, shuffle=True)
+    list(dataset)
+    dataset.set_epoch(4)
+    assert dataset.state_dict()["epoch"] == 4
+    next(iter(dataset))
+    state = dataset.state_dict()
+    assert (state["epoch"], state["consumed"]) == (4, 4)
+    dataset.set_epoch(4)
+    assert dataset.state_dict() == state
+    dataset.set_epoch(5)
+    assert dataset.state_dict()["epoch"] == 5
 
 
 class TestOtherWorlds:

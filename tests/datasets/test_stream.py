@@ -37,87 +37,85 @@ def values_of(items: Any) -> list[Any]:
     return [value if isinstance(value, bytes) else value.tolist() for value in values]
 
 
-class TestFiles:
-    def test_no_index_is_built(self, tmp_path: Path) -> None:
-        (path,) = write_files(tmp_path, [5])
-        assert numbers_of(make(path)) == list(range(5))
-        assert os.listdir(tmp_path) == [os.path.basename(path)]
-        assert not cache_path(path).exists()
-
-    @pytest.mark.parametrize("threads", [1, 2, 4])
-    def test_the_end_of_a_stream_is_reported_after_full_batches(
-        self, tmp_path: Path, threads: int
-    ) -> None:
-        frames = [bytearray(frame(record(number))) for number in range(16)]
-        frames[13][-1] ^= 1  # its batch is refilled from the last one, which precedes the damage
-        path = tmp_path / "a.tfrecord"
-        path.write_bytes(b"".join(frames) + frame(record(16))[:9])
-        errors: list[tio.TorchRecIOError] = []
-        dataset = make(path, on_error=errors.append, num_threads=threads)
-        assert numbers_of(dataset) == [*range(13), 14, 15]
-        assert [error.record for error in errors] == [13, 16]
-        assert dataset.skipped == 2
-
-    def test_endless_stream_without_valid_records_ends(self, tmp_path: Path) -> None:
-        path = tmp_path / "a.tfrecord"
-        path.write_bytes(frame(b"\xff") * 3)
-        for make_any in (make, indexed):
-            dataset = make_any(path, on_error=lambda _: None, epochs=None)
-            with pytest.raises(tio.DecodeError, match="epoch 0 yielded nothing"):
-                next(iter(dataset))
+def test_no_index_is_built(tmp_path: Path) -> None:
+    (path,) = write_files(tmp_path, [5])
+    assert numbers_of(make(path)) == list(range(5))
+    assert os.listdir(tmp_path) == [os.path.basename(path)]
+    assert not cache_path(path).exists()
 
 
-class TestRuns:
-    """Small batches are loaded together, by one native call."""
+@pytest.mark.parametrize("threads", [1, 2, 4])
+def test_the_end_of_a_stream_is_reported_after_full_batches(tmp_path: Path, threads: int) -> None:
+    frames = [bytearray(frame(record(number))) for number in range(16)]
+    frames[13][-1] ^= 1  # its batch is refilled from the last one, which precedes the damage
+    path = tmp_path / "a.tfrecord"
+    path.write_bytes(b"".join(frames) + frame(record(16))[:9])
+    errors: list[tio.TorchRecIOError] = []
+    dataset = make(path, on_error=errors.append, num_threads=threads)
+    assert numbers_of(dataset) == [*range(13), 14, 15]
+    assert [error.record for error in errors] == [13, 16]
+    assert dataset.skipped == 2
 
-    @given(
-        bad=st.dictionaries(st.integers(0, COUNT - 1), st.booleans()),
-        cut=st.integers(0, 20),
-        features=st.sampled_from([["id"], ["id", "name", "tokens"]]),
-        threads=st.integers(1, 3),
-        batch_size=st.sampled_from([None, 1, 4]),
-        shuffle=st.sampled_from([False, 8]),
-    )
-    def test_they_are_those_that_are_loaded_alone(
-        self,
-        tmp_path_factory: pytest.TempPathFactory,
-        *,
-        bad: dict[int, bool],
-        cut: int,
-        features: list[str],
-        threads: int,
-        **options: Any,
-    ) -> None:
-        """Also where records are damaged, or not messages, and the file ends inside a record."""
-        frames = []
-        for number in range(COUNT):
-            framed = bytearray(frame(b"\xff" if number in bad else record(number)))
-            framed[-1] ^= bad.get(number, False)  # does not match its checksum
-            frames.append(bytes(framed))
-        path = tmp_path_factory.mktemp("bad") / "a.tfrecord"
-        content = b"".join(frames)
-        path.write_bytes(content[: len(content) - cut])
-        schema = {name: SCHEMA[name] for name in features}
 
-        def read(threads: int) -> tuple[list[Any], list[str]]:
-            told: list[str] = []
-            dataset = tio.TFRecordStream(
-                str(path),
-                schema,
-                with_key=True,
-                num_threads=threads,
-                on_error=lambda error: told.append(str(error)),
-                **options,
-            )
-            found = [(key, values_of(items)) for key, items in dataset]
-            # Where a shuffled file ends early, the order of errors depends on what is loaded ahead.
-            return found, sorted(told)
+def test_endless_stream_without_valid_records_ends(tmp_path: Path) -> None:
+    path = tmp_path / "a.tfrecord"
+    path.write_bytes(frame(b"\xff") * 3)
+    for make_any in (make, indexed):
+        dataset = make_any(path, on_error=lambda _: None, epochs=None)
+        with pytest.raises(tio.DecodeError, match="epoch 0 yielded nothing"):
+            next(iter(dataset))
 
-        found = read(threads)
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(StreamReader, "open_run", lambda *_: [])
-            assert found == read(1)
-        assert found[1] or not (bad or cut)
+
+@given(
+    bad=st.dictionaries(st.integers(0, COUNT - 1), st.booleans()),
+    cut=st.integers(0, 20),
+    features=st.sampled_from([["id"], ["id", "name", "tokens"]]),
+    threads=st.integers(1, 3),
+    batch_size=st.sampled_from([None, 1, 4]),
+    shuffle=st.sampled_from([False, 8]),
+)
+def test_batches_of_runs_are_those_that_are_loaded_alone(
+    tmp_path_factory: pytest.TempPathFactory,
+    *,
+    bad: dict[int, bool],
+    cut: int,
+    features: list[str],
+    threads: int,
+    **options: Any,
+) -> None:
+    """Small batches are loaded together, by one native call.
+
+    Records may be damaged or no messages, and the file may end inside a record.
+    """
+    frames = []
+    for number in range(COUNT):
+        framed = bytearray(frame(b"\xff" if number in bad else record(number)))
+        framed[-1] ^= bad.get(number, False)  # does not match its checksum
+        frames.append(bytes(framed))
+    path = tmp_path_factory.mktemp("bad") / "a.tfrecord"
+    content = b"".join(frames)
+    path.write_bytes(content[: len(content) - cut])
+    schema = {name: SCHEMA[name] for name in features}
+
+    def read(threads: int) -> tuple[list[Any], list[str]]:
+        told: list[str] = []
+        dataset = tio.TFRecordStream(
+            str(path),
+            schema,
+            with_key=True,
+            num_threads=threads,
+            on_error=lambda error: told.append(str(error)),
+            **options,
+        )
+        found = [(key, values_of(items)) for key, items in dataset]
+        # Where a shuffled file ends early, the order of errors depends on what is loaded ahead.
+        return found, sorted(told)
+
+    found = read(threads)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(StreamReader, "open_run", lambda *_: [])
+        assert found == read(1)
+    assert found[1] or not (bad or cut)
 
 
 @pytest.mark.parametrize("compression", [None, "gzip"])
