@@ -76,49 +76,51 @@ def test_state_follows_the_last_set_epoch_or_iteration(paths: list[str]) -> None
     assert dataset.state_dict()["epoch"] == 5
 
 
-class TestOtherWorlds:
-    """Resuming with another number of ranks."""
+# ---- other numbers of ranks ----
 
-    def test_inside_a_global_step_only_the_same_world_size_can_resume(self, tmp_path: Path) -> None:
-        paths = write_files(tmp_path, [300])
-        common = {"batch_size": None, "world_size": 2}
-        state = state_after(3, paths, rank=0, **common)
-        same = make(paths, rank=1, **common)
-        same.load_state_dict(state)
-        assert ids_of(same) == ids_of(make(paths, rank=1, **common))[3:]
-        other = make(paths, rank=0, batch_size=None, world_size=3)
-        other.load_state_dict(state)
-        with pytest.raises(tio.StateMismatchError, match="inside a global step of 2 x 8"):
+
+def test_inside_a_global_step_only_the_same_world_size_can_resume(tmp_path: Path) -> None:
+    paths = write_files(tmp_path, [300])
+    common = {"batch_size": None, "world_size": 2}
+    state = state_after(3, paths, rank=0, **common)
+    same = make(paths, rank=1, **common)
+    same.load_state_dict(state)
+    assert ids_of(same) == ids_of(make(paths, rank=1, **common))[3:]
+    other = make(paths, rank=0, batch_size=None, world_size=3)
+    other.load_state_dict(state)
+    with pytest.raises(tio.StateMismatchError, match="inside a global step of 2 x 8"):
+        iter(other)
+
+
+@pytest.mark.parametrize("batch_size", [2, None])
+def test_state_of_a_rank_with_lost_records_is_only_for_that_rank(
+    tmp_path: Path, batch_size: int | None
+) -> None:
+    path = str(tmp_path / "a.tfrecord")
+    write_tfrecord(path, [b"\xff" if i in (0, 1) else record(i) for i in range(16)])
+    options: dict[str, Any] = {"on_error": "skip", "batch_size": batch_size}
+    dataset = make(path, rank=0, world_size=2, **options)
+    next(iter(dataset))
+    for rank, world in ((1, 2), (0, 1), (0, 3)):
+        other = make(path, rank=rank, world_size=world, **options)
+        other.load_state_dict(dataset.state_dict())
+        with pytest.raises(tio.StateMismatchError, match="rank 0 of 2 lost records"):
             iter(other)
+    same = make(path, rank=0, world_size=2, **options)
+    same.load_state_dict(dataset.state_dict())
+    assert ids_of(same) == ids_of(make(path, rank=0, world_size=2, **options))[1:]
 
-    @pytest.mark.parametrize("batch_size", [2, None])
-    def test_state_of_a_rank_with_lost_records_is_only_for_that_rank(
-        self, tmp_path: Path, batch_size: int | None
-    ) -> None:
-        path = str(tmp_path / "a.tfrecord")
-        write_tfrecord(path, [b"\xff" if i in (0, 1) else record(i) for i in range(16)])
-        options: dict[str, Any] = {"on_error": "skip", "batch_size": batch_size}
-        dataset = make(path, rank=0, world_size=2, **options)
-        next(iter(dataset))
-        for rank, world in ((1, 2), (0, 1), (0, 3)):
-            other = make(path, rank=rank, world_size=world, **options)
-            other.load_state_dict(dataset.state_dict())
-            with pytest.raises(tio.StateMismatchError, match="rank 0 of 2 lost records"):
-                iter(other)
-        same = make(path, rank=0, world_size=2, **options)
-        same.load_state_dict(dataset.state_dict())
-        assert ids_of(same) == ids_of(make(path, rank=0, world_size=2, **options))[1:]
 
-    def test_single_rank_may_lose_records(self, tmp_path: Path) -> None:
-        path = str(tmp_path / "a.tfrecord")
-        write_tfrecord(path, [b"\xff" if i in (0, 5) else record(i) for i in range(COUNT)])
-        dataset = make(path, on_error="skip")
-        seen = numbers_of(itertools.islice(iter(dataset), 2))
-        for rank in range(3):
-            other = make(path, on_error="skip", rank=rank, world_size=3)
-            other.load_state_dict(dataset.state_dict())
-            seen += numbers_of(other)
-        assert sorted(seen) == [i for i in range(COUNT) if i not in (0, 5)]
+def test_single_rank_may_lose_records(tmp_path: Path) -> None:
+    path = str(tmp_path / "a.tfrecord")
+    write_tfrecord(path, [b"\xff" if i in (0, 5) else record(i) for i in range(COUNT)])
+    dataset = make(path, on_error="skip")
+    seen = numbers_of(itertools.islice(iter(dataset), 2))
+    for rank in range(3):
+        other = make(path, on_error="skip", rank=rank, world_size=3)
+        other.load_state_dict(dataset.state_dict())
+        seen += numbers_of(other)
+    assert sorted(seen) == [i for i in range(COUNT) if i not in (0, 5)]
 
 
 def state_after(given_: int, paths: Any, **options: Any) -> dict[str, Any]:
@@ -130,62 +132,67 @@ def state_after(given_: int, paths: Any, **options: Any) -> dict[str, Any]:
     return state
 
 
-class TestPlainDataLoader:
-    @pytest.mark.slow
-    @pytest.mark.parametrize(
-        ("workers", "persistent"),
-        [(0, False), *itertools.product([1, 2, 3, 5], [False, True])],
+# ---- plain DataLoader ----
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("workers", "persistent"),
+    [(0, False), *itertools.product([1, 2, 3, 5], [False, True])],
+)
+def test_batches_are_counted(paths: list[str], workers: int, persistent: bool) -> None:
+    whole = dict(enumerate(iterations_of(make(paths, shuffle=True), 3, epoch=3), 3))
+    dataset = make(paths, shuffle=True)
+    loader = DataLoader(
+        dataset,
+        batch_size=None,
+        num_workers=workers,
+        persistent_workers=persistent,
+        multiprocessing_context="fork" if workers else None,
     )
-    def test_batches_are_counted(self, paths: list[str], workers: int, persistent: bool) -> None:
-        whole = dict(enumerate(iterations_of(make(paths, shuffle=True), 3, epoch=3), 3))
-        dataset = make(paths, shuffle=True)
-        loader = DataLoader(
-            dataset,
-            batch_size=None,
-            num_workers=workers,
-            persistent_workers=persistent,
-            multiprocessing_context="fork" if workers else None,
-        )
-        for batches in (1, 0, 5):
-            dataset.resume(epoch=3, batches=batches)
-            assert ids_of(loader) == whole[3][batches:]
-            assert ids_of(loader) == whole[4]  # the position is used only once
-            dataset.set_epoch(3)
-            assert ids_of(loader) == whole[3]
-        dataset.resume(epoch=3, batches=len(whole[3]))
-        assert ids_of(loader) == whole[4]
-        assert ids_of(loader) == whole[5]
+    for batches in (1, 0, 5):
+        dataset.resume(epoch=3, batches=batches)
+        assert ids_of(loader) == whole[3][batches:]
+        assert ids_of(loader) == whole[4]  # the position is used only once
+        dataset.set_epoch(3)
+        assert ids_of(loader) == whole[3]
+    dataset.resume(epoch=3, batches=len(whole[3]))
+    assert ids_of(loader) == whole[4]
+    assert ids_of(loader) == whole[5]
 
-    def test_a_state_of_one_process_resumes_in_workers(self, paths: list[str]) -> None:
-        whole = ids_of(make(paths, shuffle=True))
-        dataset = make(paths, shuffle=True)
-        dataset.load_state_dict(state_after(3, paths, shuffle=True))
-        loader = DataLoader(dataset, batch_size=None, num_workers=2, multiprocessing_context="fork")
-        assert ids_of(loader) == whole[3:]
 
-    def test_the_parent_does_not_know_the_position_of_workers(self, paths: list[str]) -> None:
-        dataset = make(paths)
-        loader = DataLoader(dataset, batch_size=None, num_workers=2, multiprocessing_context="fork")
-        next(iter(loader))
-        with pytest.raises(RuntimeError, match="count batches and call resume"):
-            dataset.state_dict()
-        dataset.resume(epoch=0, batches=1)
+def test_a_state_of_one_process_resumes_in_workers(paths: list[str]) -> None:
+    whole = ids_of(make(paths, shuffle=True))
+    dataset = make(paths, shuffle=True)
+    dataset.load_state_dict(state_after(3, paths, shuffle=True))
+    loader = DataLoader(dataset, batch_size=None, num_workers=2, multiprocessing_context="fork")
+    assert ids_of(loader) == whole[3:]
+
+
+def test_the_parent_does_not_know_the_position_of_workers(paths: list[str]) -> None:
+    dataset = make(paths)
+    loader = DataLoader(dataset, batch_size=None, num_workers=2, multiprocessing_context="fork")
+    next(iter(loader))
+    with pytest.raises(RuntimeError, match="count batches and call resume"):
         dataset.state_dict()
+    dataset.resume(epoch=0, batches=1)
+    dataset.state_dict()
 
-    @pytest.mark.parametrize(
-        ("options", "arguments", "reason"),
-        [
-            ({}, {"epoch": 0, "batches": 9}, "batches must be at most 8, .* got 9"),
-            ({}, {"epoch": -1, "batches": 1}, "epoch must be"),
-            ({}, {"epoch": 0, "batches": -1}, "batches must be"),
-            ({"batch_size": None}, {"epoch": 0, "batches": 1}, "the dataset needs a batch_size"),
-        ],
-    )
-    def test_invalid_arguments_of_resume(
-        self, paths: list[str], options: Any, arguments: dict[str, int], reason: str
-    ) -> None:
-        with pytest.raises(ValueError, match=reason):
-            make(paths, **options).resume(**arguments)
+
+@pytest.mark.parametrize(
+    ("options", "arguments", "reason"),
+    [
+        ({}, {"epoch": 0, "batches": 9}, "batches must be at most 8, .* got 9"),
+        ({}, {"epoch": -1, "batches": 1}, "epoch must be"),
+        ({}, {"epoch": 0, "batches": -1}, "batches must be"),
+        ({"batch_size": None}, {"epoch": 0, "batches": 1}, "the dataset needs a batch_size"),
+    ],
+)
+def test_invalid_arguments_of_resume(
+    paths: list[str], options: Any, arguments: dict[str, int], reason: str
+) -> None:
+    with pytest.raises(ValueError, match=reason):
+        make(paths, **options).resume(**arguments)
 
 
 class TestRefused:

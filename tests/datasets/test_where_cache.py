@@ -73,48 +73,51 @@ AGAIN = "the predicate of 'few' is evaluated again: "
 CHANGED = " changed since the result was cached"
 
 
-class TestHits:
-    def test_the_second_time_nothing_is_read(
-        self, paths: list[str], cache: Path, evaluated: Any
-    ) -> None:
-        first = make(paths).where(Counted(30), cache_key="few")
-        assert evaluated() == (COUNT, [])
-        [entry] = entries(cache)
-        assert entry.name.startswith("few-")
-        assert entry.suffix == ".tfsel"
-        again = make(paths, shuffle=True).where(Counted(30), cache_key="few")
-        assert evaluated() == (0, [])
-        assert numbers_of(first) == list(range(30))
-        assert sorted(numbers_of(again)) == list(range(30))
+# ---- hits ----
 
-    def test_options_that_do_not_matter(self, paths: list[str], evaluated: Any) -> None:
-        make(paths).where(Counted(30), cache_key="few")
-        evaluated()
-        for options in (
-            {"shuffle": tio.Shuffle(block=4, window=8), "seed": 3},
-            {"rank": 1, "world_size": 3, "uneven": "drop"},
-            {"epochs": None, "on_error": "skip", "num_threads": 1, "with_key": True},
-        ):
-            part = make(paths, **options).where(Counted(30), cache_key="few")
-            assert part.num_records == 30
-        numbered = tio.TFRecordMapDataset(paths, SCHEMA).where(Counted(30), cache_key="few")
-        assert len(numbered) == 30
-        assert evaluated() == (0, [])
 
-    def test_the_key_stands_for_the_predicate(self, paths: list[str], evaluated: Any) -> None:
-        make(paths).where(Counted(30), cache_key="few")
-        assert make(paths).where(Counted(31), cache_key="few").num_records == 30
-        assert evaluated() == (COUNT, [])
+def test_the_second_time_nothing_is_read(paths: list[str], cache: Path, evaluated: Any) -> None:
+    first = make(paths).where(Counted(30), cache_key="few")
+    assert evaluated() == (COUNT, [])
+    [entry] = entries(cache)
+    assert entry.name.startswith("few-")
+    assert entry.suffix == ".tfsel"
+    again = make(paths, shuffle=True).where(Counted(30), cache_key="few")
+    assert evaluated() == (0, [])
+    assert numbers_of(first) == list(range(30))
+    assert sorted(numbers_of(again)) == list(range(30))
 
-    def test_each_key_has_its_entry(self, paths: list[str], cache: Path, evaluated: Any) -> None:
-        keys = ["a", "b", "a/b", "a-b", "../a", "é" * 300, " ", "\udcff"]
-        for number, key in enumerate(keys):
-            make(paths).where(Counted(number), cache_key=key)
-        evaluated()
-        assert len(entries(cache)) == len(keys)
-        for number, key in enumerate(keys):
-            assert make(paths).where(Counted(number), cache_key=key).num_records == number
-        assert evaluated()[0] == 0
+
+def test_options_that_do_not_matter(paths: list[str], evaluated: Any) -> None:
+    make(paths).where(Counted(30), cache_key="few")
+    evaluated()
+    for options in (
+        {"shuffle": tio.Shuffle(block=4, window=8), "seed": 3},
+        {"rank": 1, "world_size": 3, "uneven": "drop"},
+        {"epochs": None, "on_error": "skip", "num_threads": 1, "with_key": True},
+    ):
+        part = make(paths, **options).where(Counted(30), cache_key="few")
+        assert part.num_records == 30
+    numbered = tio.TFRecordMapDataset(paths, SCHEMA).where(Counted(30), cache_key="few")
+    assert len(numbered) == 30
+    assert evaluated() == (0, [])
+
+
+def test_the_key_stands_for_the_predicate(paths: list[str], evaluated: Any) -> None:
+    make(paths).where(Counted(30), cache_key="few")
+    assert make(paths).where(Counted(31), cache_key="few").num_records == 30
+    assert evaluated() == (COUNT, [])
+
+
+def test_each_key_has_its_entry(paths: list[str], cache: Path, evaluated: Any) -> None:
+    keys = ["a", "b", "a/b", "a-b", "../a", "é" * 300, " ", "\udcff"]
+    for number, key in enumerate(keys):
+        make(paths).where(Counted(number), cache_key=key)
+    evaluated()
+    assert len(entries(cache)) == len(keys)
+    for number, key in enumerate(keys):
+        assert make(paths).where(Counted(number), cache_key=key).num_records == number
+    assert evaluated()[0] == 0
 
 
 def few(paths: Any, below: int = 30, **options: Any) -> tio.TFRecordDataset:
