@@ -31,51 +31,34 @@ SIZES = [13, 0, 7, 10]
 WORKERS = [0, 2]
 
 
-def backwards(count: int) -> list[int]:
-    return list(range(count))[::-1]
-
-
-# Datasets, and the other arguments of make_loader. tests/contract has datasets of every kind.
-MADE: dict[str, Callable[[list[str]], tuple[Any, dict[str, Any]]]] = {
-    "batches": lambda paths: (
-        tio.TFRecordDataset(paths, SCHEMA, batch_size=4, shuffle=True, seed=5),
-        {},
-    ),
-    "batch size given": lambda paths: (
-        tio.TFRecordDataset(paths, SCHEMA, shuffle=10),
-        {"batch_size": 4},
-    ),
-    "mix": lambda paths: (
-        tio.mix([tio.TFRecordDataset(path, SCHEMA) for path in paths[::2]], weights=[1.0, 2.0]),
-        {"batch_size": 3},
-    ),
-    "by number": lambda paths: (
-        tio.TFRecordMapDataset(paths, SCHEMA),
-        {"batch_size": 4, "sampler": backwards(sum(SIZES))},
-    ),
-    "a part by number": lambda paths: (
-        Subset(tio.TFRecordMapDataset(paths, SCHEMA), range(3, 20, 2)),
-        {"batch_size": 2},
-    ),
-    "samples by number": lambda paths: (tio.TFRecordMapDataset(paths, SCHEMA), {}),
+Opened = dict[str, Callable[[list[str]], Any]]
+# tests/contract has datasets of every kind.
+MADE: Opened = {
+    "batches": lambda paths: open_records(paths, batch_size=4, shuffle=True, seed=5),
+    "batch size given": lambda paths: open_records(paths, shuffle=10),
+    "mix": lambda paths: tio.mix([open_records(path) for path in paths[::2]], weights=[1.0, 2.0]),
+    "by number": lambda paths: tio.TFRecordMapDataset(paths, SCHEMA),
+    "a part by number": lambda paths: Subset(tio.TFRecordMapDataset(paths, SCHEMA), range(3, 20)),
+    "samples by number": lambda paths: tio.TFRecordMapDataset(paths, SCHEMA),
 }
 # Datasets whose position only worker processes know.
-OF_WORKERS: dict[str, Callable[[list[str]], tuple[Any, dict[str, Any]]]] = {
-    "samples": lambda paths: (tio.TFRecordDataset(paths, SCHEMA, shuffle=True), {}),
-    "stream": lambda paths: (
-        tio.TFRecordStream(paths, SCHEMA, batch_size=4, shuffle=6),
-        {},
-    ),
-    "skipping": lambda paths: (
-        tio.TFRecordDataset(paths, SCHEMA, batch_size=4, on_error="skip"),
-        {},
-    ),
+OF_WORKERS: Opened = {
+    "samples": lambda paths: open_records(paths, shuffle=True),
+    "stream": lambda paths: open_records(paths, stream=True, batch_size=4, shuffle=6),
+    "skipping": lambda paths: open_records(paths, batch_size=4, on_error="skip"),
+}
+# Other arguments of make_loader.
+GIVEN: dict[str, dict[str, Any]] = {
+    "batch size given": {"batch_size": 4},
+    "mix": {"batch_size": 3},
+    "by number": {"batch_size": 4, "sampler": [*range(sum(SIZES))][::-1]},
+    "a part by number": {"batch_size": 2},
 }
 
 
 def make(paths: list[str], sort: str, workers: int = 0, **options: Any) -> Loader:
-    dataset, given = {**MADE, **OF_WORKERS}[sort](paths)
-    return tio.make_loader(dataset, num_workers=workers, **given, **options)
+    dataset = {**MADE, **OF_WORKERS}[sort](paths)
+    return tio.make_loader(dataset, num_workers=workers, **GIVEN.get(sort, {}), **options)
 
 
 # ---- items ----
@@ -85,7 +68,7 @@ def make(paths: list[str], sort: str, workers: int = 0, **options: Any) -> Loade
 @pytest.mark.parametrize("sort", MADE)
 def test_batches_are_those_of_the_dataset(paths: list[str], sort: str, workers: int) -> None:
     found = ids_of(make(paths, sort, workers))
-    dataset, given = MADE[sort](paths)
+    dataset, given = MADE[sort](paths), GIVEN.get(sort, {})
     size = given.get("batch_size")
     if isinstance(dataset, IterableDataset):
         expected = ids_of(dataset)
