@@ -195,44 +195,46 @@ def test_invalid_arguments_of_resume(
         make(paths, **options).resume(**arguments)
 
 
-class TestRefused:
-    @pytest.fixture
-    def state(self, paths: list[str]) -> dict[str, Any]:
-        return state_after(2, paths, shuffle=True)
+# ---- states that are refused ----
 
-    def test_other_files(self, paths: list[str], state: dict[str, Any], tmp_path: Path) -> None:
-        for other in (paths[::-1], paths[:2], write_files(tmp_path, [12, 0, 8, 10])):
-            with pytest.raises(tio.StateMismatchError, match="files is"):
-                make(other, shuffle=True).load_state_dict(state)
 
-    def test_moved_files_match(
-        self, paths: list[str], state: dict[str, Any], tmp_path: Path
-    ) -> None:
-        moved = make(write_files(tmp_path, SIZES), shuffle=True)
-        moved.load_state_dict(state)
-        assert ids_of(moved) == ids_of(make(paths, shuffle=True))[2:]
+@pytest.fixture
+def state(paths: list[str]) -> dict[str, Any]:
+    return state_after(2, paths, shuffle=True)
 
-    @pytest.mark.parametrize(
-        "change",
-        [
-            lambda state: state.pop("epoch"),
-            lambda state: state.update(consumed=-1),
-            lambda state: state.update(consumed="3"),
-            lambda state: state.update(by_rank=1),
-            lambda state: state.update(by_batch_size=0),
-            lambda state: state.update(order=None),
-            lambda state: state.clear(),
-        ],
-    )
-    def test_invalid_states(self, paths: list[str], state: dict[str, Any], change: Any) -> None:
-        change(state)
-        with pytest.raises(tio.StateMismatchError, match="this is not a state of a dataset"):
-            make(paths, shuffle=True).load_state_dict(state)
 
-    def test_another_version_or_a_begin_after_the_end(
-        self, paths: list[str], state: dict[str, Any]
-    ) -> None:
-        with pytest.raises(tio.StateMismatchError, match=r"begin must be .* 0 to 30, got 31"):
-            make(paths, shuffle=True).load_state_dict({**state, "begin": 31})
-        with pytest.raises(tio.StateMismatchError, match="version 2, this release reads 1"):
-            make(paths, shuffle=True).load_state_dict({**state, "version": 2})
+def test_other_files(paths: list[str], state: dict[str, Any], tmp_path: Path) -> None:
+    for other in (paths[::-1], paths[:2], write_files(tmp_path, [12, 0, 8, 10])):
+        with pytest.raises(tio.StateMismatchError, match="files is"):
+            make(other, shuffle=True).load_state_dict(state)
+
+
+def test_moved_files_match(paths: list[str], state: dict[str, Any], tmp_path: Path) -> None:
+    moved = make(write_files(tmp_path, SIZES), shuffle=True)
+    moved.load_state_dict(state)
+    assert ids_of(moved) == ids_of(make(paths, shuffle=True))[2:]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda state: state.pop("epoch"),
+        lambda state: state.update(consumed=-1),
+        lambda state: state.update(consumed="3"),
+        lambda state: state.update(by_rank=1),
+        lambda state: state.update(by_batch_size=0),
+        lambda state: state.update(order=None),
+        lambda state: state.clear(),
+    ],
+)
+def test_invalid_states(paths: list[str], state: dict[str, Any], change: Any) -> None:
+    change(state)
+    with pytest.raises(tio.StateMismatchError, match="this is not a state of a dataset"):
+        make(paths, shuffle=True).load_state_dict(state)
+
+
+def test_another_version_or_a_begin_after_the_end(paths: list[str], state: dict[str, Any]) -> None:
+    with pytest.raises(tio.StateMismatchError, match=r"begin must be .* 0 to 30, got 31"):
+        make(paths, shuffle=True).load_state_dict({**state, "begin": 31})
+    with pytest.raises(tio.StateMismatchError, match="version 2, this release reads 1"):
+        make(paths, shuffle=True).load_state_dict({**state, "version": 2})

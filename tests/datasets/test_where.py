@@ -229,40 +229,44 @@ def test_a_feature_that_is_not_named(paths: list[str]) -> None:
         make(paths).where(lambda _: {"a": 1}["nothing"])
 
 
-class TestBadRecords:
-    """Record 2 is no Example, record 4 lacks a feature, and record 6 is damaged."""
+# ---- bad records ----
 
-    @pytest.fixture
-    def path(self, tmp_path: Path) -> str:
-        records = [record(number) for number in range(8)]
-        records[2] = b"\xff"
-        records[4] = example_of(id=[4])
-        path = write_tfrecord(tmp_path / "data", records)
-        path.write_bytes(path.read_bytes().replace(b"record 6", b"record 5"))
-        return str(path)
 
-    def test_an_error_raises(self, path: str) -> None:
-        for dataset in (make(path), tio.TFRecordMapDataset(path, SCHEMA)):
-            with pytest.raises(tio.TorchRecIOError) as raised:
-                where(dataset, {1})
-            assert getattr(raised.value, "record", None) in {2, 6}
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    """Write records of which 2 is no Example, 4 lacks a feature, and 6 is damaged."""
+    records = [record(number) for number in range(8)]
+    records[2] = b"\xff"
+    records[4] = example_of(id=[4])
+    path = write_tfrecord(tmp_path / "data", records)
+    path.write_bytes(path.read_bytes().replace(b"record 6", b"record 5"))
+    return str(path)
 
-    @pytest.mark.parametrize("keyed", [False, True])
-    def test_skipped_records_are_not_chosen(
-        self, path: str, keyed: bool, caplog: pytest.LogCaptureFixture
-    ) -> None:
-        dataset = make(path, on_error="skip")
-        part = where(dataset, {1, 2, 3, 4, 5, 6}, cache_key="some" if keyed else None)
-        assert dataset.skipped == 3
-        assert "skipped 3 errors, the first one:" in caplog.text
-        assert numbers_of(part) == [1, 3, 5]
-        assert part.skipped == 0
-        assert part.num_records == 3
-        errors: list[Any] = []
-        assert numbers_of(where(make(path, on_error=errors.append), {3, 6})) == [3]
-        assert sorted(error.record for error in errors) == [2, 4, 6]
 
-    def test_features_that_are_not_named_are_not_checked(self, path: str) -> None:
-        part = where(make(path, on_error="skip"), set(range(7)), features=["id"])
-        assert part.num_records == 6
-        assert numbers_of(part) == [0, 1, 3, 5, 7]
+def test_a_bad_record_raises(path: str) -> None:
+    for dataset in (make(path), tio.TFRecordMapDataset(path, SCHEMA)):
+        with pytest.raises(tio.TorchRecIOError) as raised:
+            where(dataset, {1})
+        assert getattr(raised.value, "record", None) in {2, 6}
+
+
+@pytest.mark.parametrize("keyed", [False, True])
+def test_skipped_records_are_not_chosen(
+    path: str, keyed: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    dataset = make(path, on_error="skip")
+    part = where(dataset, {1, 2, 3, 4, 5, 6}, cache_key="some" if keyed else None)
+    assert dataset.skipped == 3
+    assert "skipped 3 errors, the first one:" in caplog.text
+    assert numbers_of(part) == [1, 3, 5]
+    assert part.skipped == 0
+    assert part.num_records == 3
+    errors: list[Any] = []
+    assert numbers_of(where(make(path, on_error=errors.append), {3, 6})) == [3]
+    assert sorted(error.record for error in errors) == [2, 4, 6]
+
+
+def test_features_that_are_not_named_are_not_checked(path: str) -> None:
+    part = where(make(path, on_error="skip"), set(range(7)), features=["id"])
+    assert part.num_records == 6
+    assert numbers_of(part) == [0, 1, 3, 5, 7]
