@@ -98,20 +98,14 @@ def test_a_feature_of_one_of_the_first_records_is_no_mistake(
 
 @pytest.mark.parametrize("workers", [1, 2])
 @pytest.mark.parametrize("is_map", [False, True])
-def test_workers_warn_once(tmp_path: Path, workers: int, is_map: bool) -> None:
+def test_workers_warn_once(tmp_path: Path, log: Path, workers: int, is_map: bool) -> None:
     """Worker 1 has the records of the second half; worker 0 must not warn of their features."""
     path = write(tmp_path / "b.tfrecord", 40, late=39)
     schema = {**MISSPELT, "late": tio.VarLenFeature("int64")}
     ds: Any = tio.TFRecordMapDataset(path, schema) if is_map else tio.TFRecordDataset(path, schema)
-    log = logging.FileHandler(tmp_path / "log")  # also of the workers
-    logging.getLogger("torchrec_io").addHandler(log)
-    try:
-        for _ in range(3):
-            assert sum(1 for _ in DataLoader(ds, batch_size=None, num_workers=workers)) == 40
-    finally:
-        logging.getLogger("torchrec_io").removeHandler(log)
-        log.close()
-    lines = (tmp_path / "log").read_text().splitlines()
+    for _ in range(3):
+        assert sum(1 for _ in DataLoader(ds, batch_size=None, num_workers=workers)) == 40
+    lines = log.read_text().splitlines()
     [line] = [each for each in lines if "has the feature" in each]  # trainers may have others
     assert line.startswith("none of the first 40 records has the feature 'prise' of the schema;")
 

@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 import torchrec_io as tio
-from tests.support.datasets import SCHEMA, write_files
+from tests.support.datasets import SCHEMA
 
-COUNT = 70
+SIZES = [30, 40]
+COUNT = sum(SIZES)
 LANES = tio.Shuffle(block=3, window=4, lanes=12)
 TOKENS: dict[str, Any] = {"batch_tokens": 40, "length_key": "tokens"}
 
@@ -49,6 +50,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"schema": 7}, "a Schema, a dict of features, a function or None"),
     ({"transform": 5}, "transform must be a function or None, got 5"),
     ({"index": None}, "got None"),
+    ({"split": "train"}, "slices look like"),
     # ---- batches by length ----
     (by_length(length_key="id"), "of the schema ('tokens') or integers, one for each"),
     (by_length(length_key=b"tokens"), "integers of shape [70]"),
@@ -116,11 +118,6 @@ CASES: list[Any] = [
     *((tio.TFRecordStream, *case) for case in OF_STREAMS),
     *((tio.Pack, *case) for case in OF_PACK),
 ]
-
-
-@pytest.fixture(scope="module")
-def paths(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    return write_files(tmp_path_factory.mktemp("arguments"), [30, COUNT - 30])
 
 
 @pytest.mark.parametrize(("made", "options", "message"), CASES)

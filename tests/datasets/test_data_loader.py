@@ -11,7 +11,7 @@ import pytest
 from torch.utils.data import DataLoader
 
 import torchrec_io as tio
-from tests.support.datasets import SCHEMA, write_files
+from tests.support.datasets import SCHEMA, ids_of, write_files
 from tests.support.tfrecord import write_tfrecord
 
 SIZES = [30, 0, 7, 13]
@@ -19,33 +19,24 @@ SIZES = [30, 0, 7, 13]
 START_METHODS = ["fork", "forkserver"]
 
 
-@pytest.fixture(scope="module")
-def paths(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    return write_files(tmp_path_factory.mktemp("loader"), SIZES)
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["fork", "forkserver", "spawn"])
+def test_batches_for_any_start_method(paths: list[str], method: str) -> None:
+    dataset = tio.TFRecordDataset(paths, SCHEMA, batch_size=4, shuffle=True, seed=2)
+    own = dataset.replace()
+    got = DataLoader(dataset, batch_size=None, num_workers=2, multiprocessing_context=method)
+    for _ in range(2):
+        assert ids_of(got) == ids_of(own)
 
 
-def ids_of(batches: Any) -> list[list[int]]:
-    return [batch["id"].tolist() for batch in batches]
-
-
-class TestEachRecordOnce:
-    @pytest.mark.slow
-    @pytest.mark.parametrize("method", ["fork", "forkserver", "spawn"])
-    def test_batches_for_any_start_method(self, paths: list[str], method: str) -> None:
-        dataset = tio.TFRecordDataset(paths, SCHEMA, batch_size=4, shuffle=True, seed=2)
-        own = dataset.replace()
-        got = DataLoader(dataset, batch_size=None, num_workers=2, multiprocessing_context=method)
-        for _ in range(2):
-            assert ids_of(got) == ids_of(own)
-
-    def test_usual_batch_sizes_cause_no_warnings(self, tmp_path: Path) -> None:
-        write_files(tmp_path, [1000])
-        dataset = tio.TFRecordDataset(tmp_path, {"id": SCHEMA["id"]})
-        for batch_size in (1, 8, 32, 64):
-            got = DataLoader(
-                dataset, batch_size=batch_size, num_workers=2, multiprocessing_context="fork"
-            )
-            assert len(list(got)) == len(got)
+def test_usual_batch_sizes_cause_no_warnings(tmp_path: Path) -> None:
+    write_files(tmp_path, [1000])
+    dataset = tio.TFRecordDataset(tmp_path, {"id": SCHEMA["id"]})
+    for batch_size in (1, 8, 32, 64):
+        got = DataLoader(
+            dataset, batch_size=batch_size, num_workers=2, multiprocessing_context="fork"
+        )
+        assert len(list(got)) == len(got)
 
 
 def test_workers_do_not_build_indexes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import copy
-import logging
 import multiprocessing
 import pickle
 import random
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +23,7 @@ from tests.support.epochs import (
     take,
     write_numbers,
 )
+from tests.support.processes import results_at_once
 from torchrec_io._datasets.epoch_clock import CLOCK_NUMBERS, EpochClock
 from torchrec_io._datasets.epochs import Epochs
 
@@ -90,6 +89,15 @@ def test_copies_have_epochs_of_their_own(
     assert list(dataset) == epochs[1]
 
 
+def test_an_iteration_that_ends_late_moves_nothing(path: str, epochs: list[list[Any]]) -> None:
+    dataset = open_numbers(path)
+    late = iter(dataset)
+    next(late)
+    assert [list(dataset), list(dataset)] == epochs[:2]
+    assert list(late) == epochs[0][1:]
+    assert list(dataset) == epochs[2]
+
+
 # ---- states at the end of an epoch ----
 
 
@@ -121,15 +129,6 @@ def test_abandoned_workers_that_still_run(path: str, epochs: list[list[Any]]) ->
 
 
 class TestWarning:
-    @pytest.fixture
-    def log(self, tmp_path: Path) -> Iterator[Path]:
-        """Return the file to which forked workers log."""
-        handler = logging.FileHandler(tmp_path / "log")
-        logging.getLogger("torchrec_io").addHandler(handler)
-        yield tmp_path / "log"
-        logging.getLogger("torchrec_io").removeHandler(handler)
-        handler.close()
-
     @staticmethod
     def load(path: str, **ranks: Any) -> DataLoader[Any]:
         return DataLoader(open_numbers(path, **ranks), batch_size=None, num_workers=2)
@@ -189,34 +188,25 @@ WORKERS = 4
 ROUNDS = 200
 
 
-def _hammer(numbers: torch.Tensor, barrier: Any, seen: torch.Tensor, worker: int) -> None:
-    clock = EpochClock(numbers)
+def begin_and_end(numbers: torch.Tensor, barrier: Any) -> list[int]:
+    """Return the epochs of the iterations that a worker begins."""
+    clock, epochs = EpochClock(numbers), []
     for number in range(1, ROUNDS + 1):
         barrier.wait()
         epoch, _ = clock.begin(number)
-        seen[worker, number - 1] = epoch
+        epochs.append(epoch)
         clock.end(number - 1, WORKERS, 10**6)  # an earlier iteration no longer counts
         clock.end(number, WORKERS, epoch + 1)
         barrier.wait()
+    return epochs
 
 
 def test_processes_that_begin_and_end_at_once() -> None:
     """All workers of an iteration get one epoch, and only the last end moves the clock."""
-    context = multiprocessing.get_context("fork")
     clock, numbers = new_clock()
-    seen = torch.zeros((WORKERS, ROUNDS), dtype=torch.int64)
-    seen.share_memory_()  # type: ignore[no-untyped-call]
-    barrier = context.Barrier(WORKERS)
-    processes = [
-        context.Process(target=_hammer, args=(numbers, barrier, seen, worker))
-        for worker in range(WORKERS)
-    ]
-    for process in processes:
-        process.start()
-    for process in processes:
-        process.join(timeout=120)
-        assert process.exitcode == 0
-    assert seen.tolist() == [list(range(ROUNDS))] * WORKERS
+    barrier = multiprocessing.get_context("fork").Barrier(WORKERS)
+    found = results_at_once("fork", begin_and_end, [(numbers, barrier)] * WORKERS)
+    assert found == [list(range(ROUNDS))] * WORKERS
     assert clock.epoch == ROUNDS
 
 
@@ -251,22 +241,6 @@ def test_a_worker_at_its_end_does_not_go_on_if_others_are_not() -> None:
             clock.end(9, 2, 1)
         assert clock.epoch == 1
         assert clock.has_passed(9, 0) == all(are_at_end)
-
-
-def test_iterations_of_this_process_that_end() -> None:
-    epochs = Epochs()
-    first, second = epochs.begin(), epochs.begin()
-    first(3)
-    assert epochs.epoch == 3
-    second(1)
-    assert epochs.epoch == 3
-    before = epochs.begin()
-    epochs.set_epoch(3)
-    after = epochs.begin()
-    before(4)
-    assert epochs.epoch == 3
-    after(4)
-    assert epochs.epoch == 4
 
 
 def test_an_end_is_taken_back_unless_something_has_happened() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import torch
-from torch.utils.data import DataLoader, RandomSampler
+from torch.utils.data import DataLoader
 
 import torchrec_io as tio
 from tests.support.datasets import SCHEMA, write_files
@@ -46,23 +46,6 @@ def test_the_classic_line_makes_the_batches_of_the_dataset(
         assert type(batch) is tio.Batch
         assert batch.arena is not None
         assert contents(batch) == contents(other)
-
-
-def test_map_style(kinds: str) -> None:
-    dataset = tio.TFRecordMapDataset(kinds, KINDS)
-    sampler = RandomSampler(dataset, generator=torch.Generator().manual_seed(5))
-    for batch in DataLoader(dataset, batch_size=50, sampler=sampler):
-        parsed = tio.parse_sequence_examples([every_kind(i) for i in batch["id"].tolist()], KINDS)
-        assert contents(batch) == contents(parsed)
-
-
-def test_keys_and_samples(tmp_path: Path) -> None:
-    dataset = tio.TFRecordDataset(write_files(tmp_path, [40]), SCHEMA, with_key=True)
-    for keys, batch in DataLoader(dataset, batch_size=16):
-        assert type(batch) is tio.Batch
-        assert len(keys) == batch.num_records
-    numbers = [int(sample["id"]) for _, sample in dataset]
-    assert numbers == [*range(40)]
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import logging
 import os
 import re
 from pathlib import Path
@@ -14,6 +13,7 @@ import pytest
 import torch
 
 import torchrec_io as tio
+from tests.support.datasets import ids_of
 from tests.support.examples import example_of, sequence_example_of
 from tests.support.tfrecord import frame, write_tfrecord
 from torchrec_io._order import length_batches as module
@@ -52,91 +52,91 @@ def make(paths: Any, **options: Any) -> tio.TFRecordDataset:
     return tio.TFRecordDataset(paths, SCHEMA, **{**defaults, **options})
 
 
-def ids_of(items: Any) -> list[Any]:
-    return [item["id"].tolist() for item in items]
-
-
 def keys_of(path: Path, records: list[bytes]) -> list[str]:
     ends = itertools.accumulate((len(frame(each)) for each in records), initial=0)
     return [f"{path}:{end}" for end in ends]
 
 
-class TestBatches:
-    @pytest.mark.parametrize("shuffle", SHUFFLES, ids=str)
-    @pytest.mark.parametrize("batch_size", [None, 3])
-    def test_each_record_once_within_the_budget(
-        self, paths: list[str], shuffle: Any, batch_size: int | None
-    ) -> None:
-        dataset = make(paths, shuffle=shuffle, batch_size=batch_size)
-        count = len(dataset)
-        batches = list(dataset)
-        assert sorted(itertools.chain(*ids_of(batches))) == list(range(len(LENGTHS)))
-        assert count == len(batches)
-        assert dataset.num_records == len(LENGTHS)
-        assert dataset.batch_size == batch_size
-        for batch in batches:
-            padded = batch["tokens"].to_padded()
-            assert padded.numel() <= MOST
-            assert len(padded) <= (batch_size or len(padded))
-            lengths = batch["tokens"].lengths.tolist()
-            assert lengths == sorted(lengths, reverse=True)
-            assert lengths == [LENGTHS[number] for number in batch["id"].tolist()]
+# ---- batches ----
 
-    def test_plain_bucketing(self, paths: list[str]) -> None:
-        batches = list(make(paths, batch_tokens=None, batch_size=4, shuffle=True))
-        sizes = [len(batch["id"]) for batch in batches]
-        assert sorted(sizes) == [2, *[4] * 17]
-        wasted = sum(batch["tokens"].to_padded().numel() for batch in batches) - sum(LENGTHS)
-        unsorted = list(make(paths, batch_tokens=None, length_key=None, batch_size=4, shuffle=True))
-        as_it_comes = sum(b["tokens"].to_padded().numel() for b in unsorted) - sum(LENGTHS)
-        assert 2 * wasted < as_it_comes
 
-    def test_given_lengths(self, paths: list[str]) -> None:
-        expected = ids_of(make(paths, shuffle=True))
-        for convert in (torch.tensor, list):
-            assert ids_of(make(paths, shuffle=True, length_key=convert(LENGTHS))) == expected
-        lengths = np.array(LENGTHS, np.uint8)
-        raw = make(paths, shuffle=True, length_key=lengths).replace(schema=None)
-        lengths[:] = 1  # it is not used any more
-        assert list(raw) == [[record(number) for number in batch] for batch in expected]
+@pytest.mark.parametrize("shuffle", SHUFFLES, ids=str)
+@pytest.mark.parametrize("batch_size", [None, 3])
+def test_each_record_once_within_the_budget(
+    paths: list[str], shuffle: Any, batch_size: int | None
+) -> None:
+    dataset = make(paths, shuffle=shuffle, batch_size=batch_size)
+    count = len(dataset)
+    batches = list(dataset)
+    assert sorted(itertools.chain(*ids_of(batches))) == list(range(len(LENGTHS)))
+    assert count == len(batches)
+    assert dataset.num_records == len(LENGTHS)
+    assert dataset.batch_size == batch_size
+    for batch in batches:
+        padded = batch["tokens"].to_padded()
+        assert padded.numel() <= MOST
+        assert len(padded) <= (batch_size or len(padded))
+        lengths = batch["tokens"].lengths.tolist()
+        assert lengths == sorted(lengths, reverse=True)
+        assert lengths == [LENGTHS[number] for number in batch["id"].tolist()]
 
-    @pytest.mark.parametrize(
-        "schema",
-        [
-            {"x": tio.VarLenFeature("int32")},
-            {"x": tio.RaggedFeature("int64", value_key="stored")},
-            {"x": tio.FixedLenSequenceFeature([2], "int64", allow_missing=True)},
-            tio.Schema(context={"x": tio.VarLenFeature("int64")}),
-            tio.Schema(sequence={"x": tio.FixedLenSequenceFeature([2], "int64")}),
-        ],
-    )
-    def test_features_with_lengths(self, tmp_path: Path, schema: Any) -> None:
-        counts = (0, 6, 2, 4)
-        records = [example_of(x=[1] * count, stored=[2] * count) for count in counts]
-        if isinstance(schema, tio.Schema) and schema.sequence:
-            records = [sequence_example_of({}, {"x": [[1, 1]] * count}) for count in counts]
-        path = write_tfrecord(tmp_path / "data", records)
-        batches = tio.TFRecordDataset(path, schema, batch_size=2, length_key="x", with_key=True)
-        numbers = [[keys_of(path, records).index(key) for key in keys] for keys, _ in batches]
-        assert numbers == [[1, 3], [2, 0]]
 
-    def test_epochs_differ_and_may_have_different_numbers_of_batches(
-        self, paths: list[str]
-    ) -> None:
-        dataset = make(paths, shuffle=True)
-        counts, epochs = [], []
-        for _ in range(6):
-            counts.append(len(dataset))
-            epochs.append(ids_of(dataset))
-        assert counts == [*map(len, epochs)]
-        assert len(set(counts)) > 1
-        assert len({str(epoch) for epoch in epochs}) == 6
-        several = make(paths, shuffle=True, epochs=3)
-        several.set_epoch(2)
-        assert len(several) == sum(counts[2:5])
-        assert ids_of(several) == list(itertools.chain(*epochs[2:5]))
-        with pytest.raises(TypeError, match="endless"):
-            len(several.replace(epochs=None))
+def test_plain_bucketing(paths: list[str]) -> None:
+    batches = list(make(paths, batch_tokens=None, batch_size=4, shuffle=True))
+    sizes = [len(batch["id"]) for batch in batches]
+    assert sorted(sizes) == [2, *[4] * 17]
+    wasted = sum(batch["tokens"].to_padded().numel() for batch in batches) - sum(LENGTHS)
+    unsorted = list(make(paths, batch_tokens=None, length_key=None, batch_size=4, shuffle=True))
+    as_it_comes = sum(b["tokens"].to_padded().numel() for b in unsorted) - sum(LENGTHS)
+    assert 2 * wasted < as_it_comes
+
+
+def test_given_lengths(paths: list[str]) -> None:
+    expected = ids_of(make(paths, shuffle=True))
+    for convert in (torch.tensor, list):
+        assert ids_of(make(paths, shuffle=True, length_key=convert(LENGTHS))) == expected
+    lengths = np.array(LENGTHS, np.uint8)
+    raw = make(paths, shuffle=True, length_key=lengths).replace(schema=None)
+    lengths[:] = 1  # it is not used any more
+    assert list(raw) == [[record(number) for number in batch] for batch in expected]
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"x": tio.VarLenFeature("int32")},
+        {"x": tio.RaggedFeature("int64", value_key="stored")},
+        {"x": tio.FixedLenSequenceFeature([2], "int64", allow_missing=True)},
+        tio.Schema(context={"x": tio.VarLenFeature("int64")}),
+        tio.Schema(sequence={"x": tio.FixedLenSequenceFeature([2], "int64")}),
+    ],
+)
+def test_features_with_lengths(tmp_path: Path, schema: Any) -> None:
+    counts = (0, 6, 2, 4)
+    records = [example_of(x=[1] * count, stored=[2] * count) for count in counts]
+    if isinstance(schema, tio.Schema) and schema.sequence:
+        records = [sequence_example_of({}, {"x": [[1, 1]] * count}) for count in counts]
+    path = write_tfrecord(tmp_path / "data", records)
+    batches = tio.TFRecordDataset(path, schema, batch_size=2, length_key="x", with_key=True)
+    numbers = [[keys_of(path, records).index(key) for key in keys] for keys, _ in batches]
+    assert numbers == [[1, 3], [2, 0]]
+
+
+def test_epochs_differ_and_may_have_different_numbers_of_batches(paths: list[str]) -> None:
+    dataset = make(paths, shuffle=True)
+    counts, epochs = [], []
+    for _ in range(6):
+        counts.append(len(dataset))
+        epochs.append(ids_of(dataset))
+    assert counts == [*map(len, epochs)]
+    assert len(set(counts)) > 1
+    assert len({str(epoch) for epoch in epochs}) == 6
+    several = make(paths, shuffle=True, epochs=3)
+    several.set_epoch(2)
+    assert len(several) == sum(counts[2:5])
+    assert ids_of(several) == list(itertools.chain(*epochs[2:5]))
+    with pytest.raises(TypeError, match="endless"):
+        len(several.replace(epochs=None))
 
 
 @pytest.mark.parametrize("uneven", ["keep", "drop"])
@@ -175,8 +175,7 @@ def test_records_longer_than_the_budget(paths: list[str], caplog: pytest.LogCapt
     assert dataset.num_records == 70 - len(long)
     seen = sorted(itertools.chain(*ids_of(dataset)))
     assert seen == sorted(set(range(70)) - set(long))
-    with caplog.at_level(logging.WARNING, "torchrec_io"):
-        again = dataset.replace(on_error="skip")
+    again = dataset.replace(on_error="skip")
     assert len(caplog.records) == again.skipped == 1
     # A larger budget includes them again, and splits do not depend on the budget.
     assert dataset.replace(batch_tokens=MOST).num_records == 70

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import torchrec_io as tio
-from tests.support.datasets import SCHEMA, record, write_files
+from tests.support.datasets import SCHEMA, ids_of, numbers_of, record, write_files
 from tests.support.tfrecord import write_tfrecord
 
 FIRST, SECOND = 90, 30  # ids 0..89 and 1000..1029
@@ -37,63 +36,52 @@ def mixed(paths: tuple[list[str], str], stop: Any = "all_exhausted", **options: 
     return tio.mix([first, second], weights=[3, 1], seed=2, stop=stop)
 
 
-def ids_of(batches: Iterable[Any]) -> list[list[int]]:
-    return [batch["id"].tolist() for batch in batches]
+# ---- order ----
 
 
-def flat(lists: list[list[int]]) -> list[int]:
-    return list(itertools.chain(*lists))
+def test_each_record_once_in_each_datasets_order(paths: Any) -> None:
+    dataset = mixed(paths)
+    seen = numbers_of(dataset)
+    assert [n for n in seen if n < 1000] == list(range(FIRST))
+    assert [n for n in seen if n >= 1000] == list(range(1000, 1000 + SECOND))
+    assert dataset.num_records == FIRST + SECOND
+    assert len(dataset) == len(ids_of(dataset)) == 15
+    both = [batch for batch in ids_of(dataset) if min(batch) < 1000 <= max(batch)]
+    assert len(both) > 5  # within batches, not batch by batch
 
 
-class TestOrder:
-    def test_each_record_once_in_each_datasets_order(self, paths: Any) -> None:
-        dataset = mixed(paths)
-        seen = flat(ids_of(dataset))
-        assert [n for n in seen if n < 1000] == list(range(FIRST))
-        assert [n for n in seen if n >= 1000] == list(range(1000, 1000 + SECOND))
-        assert dataset.num_records == FIRST + SECOND
-        assert len(dataset) == len(ids_of(dataset)) == 15
-        both = [batch for batch in ids_of(dataset) if min(batch) < 1000 <= max(batch)]
-        assert len(both) > 5  # within batches, not batch by batch
+def test_shuffles_splits_and_epochs_of_the_datasets(paths: Any) -> None:
+    first, second = pair(paths)
+    first = first.split(0.5, 0.5)[0].replace(shuffle=True, seed=7)
+    dataset = tio.mix([first, second], weights=[1, 1], stop="all_exhausted")
+    for epoch in (0, 3):
+        first.set_epoch(epoch)
+        dataset.set_epoch(epoch)
+        seen = numbers_of(dataset)
+        assert [n for n in seen if n < 1000] == numbers_of(first)
+        assert [n for n in seen if n >= 1000] == numbers_of(second)
 
-    def test_shuffles_splits_and_epochs_of_the_datasets(self, paths: Any) -> None:
-        first, second = pair(paths)
-        first = first.split(0.5, 0.5)[0].replace(shuffle=True, seed=7)
-        dataset = tio.mix([first, second], weights=[1, 1], stop="all_exhausted")
-        for epoch in (0, 3):
-            first.set_epoch(epoch)
-            dataset.set_epoch(epoch)
-            seen = flat(ids_of(dataset))
-            assert [n for n in seen if n < 1000] == flat(ids_of(first))
-            assert [n for n in seen if n >= 1000] == flat(ids_of(second))
 
-    def test_first_exhausted_stops_before_a_record_is_missing(self, paths: Any) -> None:
-        seen = flat(ids_of(mixed(paths, "first_exhausted")))
-        whole = flat(ids_of(mixed(paths)))
-        assert seen == whole[: len(seen)]
-        firsts, seconds = sum(n < 1000 for n in seen), sum(n >= 1000 for n in seen)
-        assert firsts == FIRST or seconds == SECOND
-        assert len(mixed(paths, "first_exhausted")) == -(-len(seen) // 8)
+def test_endless_repeats(paths: Any) -> None:
+    first, second = pair(paths, shuffle=True)
+    dataset = tio.mix([first, second], weights=[3, 1], stop="endless")
+    with pytest.raises(TypeError, match="endless"):
+        len(dataset)
+    seen = numbers_of(itertools.islice(dataset, 60))
+    for own, low, size in ((first, 0, FIRST), (second, 1000, SECOND)):
+        mine = [n for n in seen if low <= n < low + 1000]
+        for cycle in range(len(mine) // size):
+            own.set_epoch(cycle)
+            assert mine[cycle * size : (cycle + 1) * size] == numbers_of(own)
+    assert 0.65 < sum(n < 1000 for n in seen) / len(seen) < 0.85
+    dataset.resume(epoch=0, batches=30)
+    assert numbers_of(itertools.islice(dataset, 30)) == seen[30 * 8 :]
 
-    def test_endless_repeats(self, paths: Any) -> None:
-        first, second = pair(paths, shuffle=True)
-        dataset = tio.mix([first, second], weights=[3, 1], stop="endless")
-        with pytest.raises(TypeError, match="endless"):
-            len(dataset)
-        seen = flat(ids_of(itertools.islice(dataset, 60)))
-        for own, low, size in ((first, 0, FIRST), (second, 1000, SECOND)):
-            mine = [n for n in seen if low <= n < low + 1000]
-            for cycle in range(len(mine) // size):
-                own.set_epoch(cycle)
-                assert mine[cycle * size : (cycle + 1) * size] == flat(ids_of(own))
-        assert 0.65 < sum(n < 1000 for n in seen) / len(seen) < 0.85
-        dataset.resume(epoch=0, batches=30)
-        assert flat(ids_of(itertools.islice(dataset, 30))) == seen[30 * 8 :]
 
-    def test_keys_name_the_files(self, paths: Any) -> None:
-        for keys, batch in mixed(paths, with_key=True):
-            for key, number in zip(keys, batch["id"].tolist(), strict=True):
-                assert key.startswith(paths[1] if number >= 1000 else paths[0][number >= 40])
+def test_keys_name_the_files(paths: Any) -> None:
+    for keys, batch in mixed(paths, with_key=True):
+        for key, number in zip(keys, batch["id"].tolist(), strict=True):
+            assert key.startswith(paths[1] if number >= 1000 else paths[0][number >= 40])
 
 
 def test_state_of_another_mixture_is_rejected(paths: Any) -> None:
@@ -109,81 +97,92 @@ def test_state_of_another_mixture_is_rejected(paths: Any) -> None:
             dataset.load_state_dict(state)
 
 
-class TestRefused:
-    @pytest.mark.parametrize(
-        ("options", "error", "reason"),
-        [
-            ({"weights": [1]}, ValueError, "weights must have one number for each of 2 datasets"),
-            ({"weights": [1, 0]}, ValueError, "weight 1 must be positive"),
-            ({"weights": [1, float("nan")]}, ValueError, "weight 1 must be positive"),
-            ({"weights": [1, float("inf")]}, ValueError, "weight 1 must be positive"),
-            ({"stop": "never"}, ValueError, r"first_exhausted.*all_exhausted.*endless"),
-            ({"shuffle": True}, TypeError, "unexpected keyword argument 'shuffle'"),
-            ({"batch_tokens": 9}, TypeError, "unexpected keyword argument 'batch_tokens'"),
-        ],
+# ---- what is refused ----
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "reason"),
+    [
+        ({"weights": [1]}, ValueError, "weights must have one number for each of 2 datasets"),
+        ({"weights": [1, 0]}, ValueError, "weight 1 must be positive"),
+        ({"weights": [1, float("nan")]}, ValueError, "weight 1 must be positive"),
+        ({"weights": [1, float("inf")]}, ValueError, "weight 1 must be positive"),
+        ({"stop": "never"}, ValueError, r"first_exhausted.*all_exhausted.*endless"),
+        ({"shuffle": True}, TypeError, "unexpected keyword argument 'shuffle'"),
+        ({"batch_tokens": 9}, TypeError, "unexpected keyword argument 'batch_tokens'"),
+    ],
+)
+def test_options_that_are_refused(paths: Any, options: Any, error: Any, reason: str) -> None:
+    with pytest.raises(error, match=reason):
+        tio.mix(pair(paths), **{"weights": [1, 1], **options})
+
+
+def test_other_objects_than_datasets(paths: Any) -> None:
+    first, second = pair(paths)
+    with pytest.raises(ValueError, match="must hold at least one dataset"):
+        tio.mix([], weights=[])
+    with pytest.raises(TypeError, match=r"datasets must be a list: mix\(\[a, b\], weights="):
+        tio.mix({first: 1, second: 1}, weights=[1, 1])
+    other: Any
+    for other in ("other", tio.TFRecordStream(paths[1], SCHEMA, batch_size=8)):
+        with pytest.raises(TypeError, match="must be datasets of indexed files"):
+            tio.mix([first, other], weights=[1, 1])
+    with pytest.raises(ValueError, match="must have records, part 1 has none"):
+        tio.mix([first, second.take(0)], weights=[1, 1], stop="endless")
+    lines = tio.TextLineDataset(paths[1], bytes)
+    with pytest.raises(ValueError, match="differ in record format"):
+        tio.mix([tio.TFRecordDataset(paths[0], bytes), lines], weights=[1, 1])
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"schema": {"id": SCHEMA["id"]}}, "differ in schema"),
+        ({"batch_size": 4}, "differ in batch_size: 8 and 4"),
+        ({"on_error": "skip"}, "differ in on_error: 'raise' and 'skip'"),
+        ({"verify_crc": False}, "differ in verify_crc"),
+    ],
+)
+def test_incompatible_datasets(paths: Any, options: Any, reason: str) -> None:
+    first, _ = pair(paths)
+    options = {"schema": SCHEMA, "batch_size": 8, **options}
+    with pytest.raises(ValueError, match=reason):
+        tio.mix([first, tio.TFRecordDataset(paths[1], **options)], weights=[1, 1])
+
+
+def test_schema_equals_its_dict(paths: Any) -> None:
+    """For example a TFDS directory and a hand-written schema."""
+    first, second = pair(paths)
+    alike = tio.mix([first, second.replace(schema=tio.Schema(SCHEMA))], weights=[1, 1])
+    assert ids_of(alike) == ids_of(tio.mix([first, second], weights=[1, 1]))
+
+
+def test_different_class_names(paths: Any) -> None:
+    """The repr of a schema does not show class names."""
+    first, second = (
+        tio.TFRecordDataset(path, {"id": tio.FixedLenFeature([], "int64", names=names)})
+        for path, names in zip(paths, (["a", "b"], ["b", "a"]), strict=True)
     )
-    def test_options(self, paths: Any, options: Any, error: Any, reason: str) -> None:
-        with pytest.raises(error, match=reason):
-            tio.mix(pair(paths), **{"weights": [1, 1], **options})
+    with pytest.raises(ValueError, match="differ in the class names of 'id'"):
+        tio.mix([first, second], weights=[1, 1])
 
-    def test_other_objects_than_datasets(self, paths: Any) -> None:
-        first, second = pair(paths)
-        with pytest.raises(ValueError, match="must hold at least one dataset"):
-            tio.mix([], weights=[])
-        with pytest.raises(TypeError, match=r"datasets must be a list: mix\(\[a, b\], weights="):
-            tio.mix({first: 1, second: 1}, weights=[1, 1])
-        other: Any
-        for other in ("other", tio.TFRecordStream(paths[1], SCHEMA, batch_size=8)):
-            with pytest.raises(TypeError, match="must be datasets of indexed files"):
-                tio.mix([first, other], weights=[1, 1])
-        with pytest.raises(ValueError, match="must have records, part 1 has none"):
-            tio.mix([first, second.take(0)], weights=[1, 1], stop="endless")
-        lines = tio.TextLineDataset(paths[1], bytes)
-        with pytest.raises(ValueError, match="differ in record format"):
-            tio.mix([tio.TFRecordDataset(paths[0], bytes), lines], weights=[1, 1])
 
-    @pytest.mark.parametrize(
-        ("options", "reason"),
-        [
-            ({"schema": {"id": SCHEMA["id"]}}, "differ in schema"),
-            ({"batch_size": 4}, "differ in batch_size: 8 and 4"),
-            ({"on_error": "skip"}, "differ in on_error: 'raise' and 'skip'"),
-            ({"verify_crc": False}, "differ in verify_crc"),
-        ],
-    )
-    def test_incompatible_datasets(self, paths: Any, options: Any, reason: str) -> None:
-        first, _ = pair(paths)
-        options = {"schema": SCHEMA, "batch_size": 8, **options}
-        with pytest.raises(ValueError, match=reason):
-            tio.mix([first, tio.TFRecordDataset(paths[1], **options)], weights=[1, 1])
+def test_options_of_the_mixture_take_precedence(paths: Any) -> None:
+    first, second = pair(paths)
+    dataset = tio.mix([first, second.replace(batch_size=4)], weights=[1, 1], batch_size=5)
+    assert dataset.batch_size == 5
 
-    def test_schema_equals_its_dict(self, paths: Any) -> None:
-        """For example a TFDS directory and a hand-written schema."""
-        first, second = pair(paths)
-        alike = tio.mix([first, second.replace(schema=tio.Schema(SCHEMA))], weights=[1, 1])
-        assert ids_of(alike) == ids_of(tio.mix([first, second], weights=[1, 1]))
 
-    def test_different_class_names(self, paths: Any) -> None:
-        """The repr of a schema does not show class names."""
-        first, second = (
-            tio.TFRecordDataset(path, {"id": tio.FixedLenFeature([], "int64", names=names)})
-            for path, names in zip(paths, (["a", "b"], ["b", "a"]), strict=True)
-        )
-        with pytest.raises(ValueError, match="differ in the class names of 'id'"):
-            tio.mix([first, second], weights=[1, 1])
+def test_an_empty_dataset(paths: Any, tmp_path: Path) -> None:
+    first, _ = pair(paths)
+    empty = tio.TFRecordDataset(write_files(tmp_path, [0]), SCHEMA, batch_size=8)
+    with pytest.raises(ValueError, match="must have records, part 1 has none"):
+        tio.mix([first, empty], weights=[1, 1], stop="endless")
+    whole = tio.mix([first, empty], weights=[1, 1], stop="all_exhausted")
+    assert numbers_of(whole) == list(range(FIRST))
 
-    def test_options_of_the_mixture_take_precedence(self, paths: Any) -> None:
-        first, second = pair(paths)
-        dataset = tio.mix([first, second.replace(batch_size=4)], weights=[1, 1], batch_size=5)
-        assert dataset.batch_size == 5
 
-    def test_an_empty_dataset(self, paths: Any, tmp_path: Path) -> None:
-        first, _ = pair(paths)
-        empty = tio.TFRecordDataset(write_files(tmp_path, [0]), SCHEMA, batch_size=8)
-        with pytest.raises(ValueError, match="must have records, part 1 has none"):
-            tio.mix([first, empty], weights=[1, 1], stop="endless")
-        whole = tio.mix([first, empty], weights=[1, 1], stop="all_exhausted")
-        assert flat(ids_of(whole)) == list(range(FIRST))
+# ---- damage ----
 
 
 def test_damage_names_the_file(paths: Any, tmp_path: Path) -> None:
@@ -195,6 +194,6 @@ def test_damage_names_the_file(paths: Any, tmp_path: Path) -> None:
     dataset = tio.mix(
         [first, other], weights=[1, 1], stop="all_exhausted", on_error=errors.append, batch_size=9
     )
-    seen = flat(ids_of(dataset))
+    seen = numbers_of(dataset)
     assert sorted(seen) == [*range(FIRST), 2000, 2002]
     assert [(error.path, error.record) for error in errors] == [(bad, 1)]

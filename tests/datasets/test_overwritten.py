@@ -184,11 +184,16 @@ CHANGES: dict[str, Callable[[Path], None]] = {
 }
 
 
-def check_index_change(large: Path, change: str, workers: int, method: str | None) -> None:
+@pytest.mark.slow
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("workers", [0, 2])
+def test_index_changed_in_place(large: Path, change: str, workers: int) -> None:
     """Change an index after each worker has yielded a batch. No process may be killed."""
     index = large.with_name("x.tfidx")
     dataset = tio.TFRecordDataset(large, index=index, batch_size=500)
-    loader = DataLoader(dataset, None, num_workers=workers, multiprocessing_context=method)
+    loader = DataLoader(
+        dataset, None, num_workers=workers, multiprocessing_context="fork" if workers else None
+    )
 
     def checked() -> Iterator[int]:
         for number, batch in enumerate(loader):
@@ -205,10 +210,3 @@ def check_index_change(large: Path, change: str, workers: int, method: str | Non
     expected = "removed" if change == "removed" else "replaced"
     assert f"the index file was {expected} while it was in use" in str(error)
     assert str(index) in str(error)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("change", CHANGES)
-@pytest.mark.parametrize("workers", [0, 2])
-def test_index_changed_in_place(large: Path, change: str, workers: int) -> None:
-    check_index_change(large, change, workers, "fork" if workers else None)

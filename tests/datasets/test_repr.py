@@ -10,10 +10,7 @@ import pytest
 import torchrec_io as tio
 from tests.support.datasets import SCHEMA, open_records, write_files
 
-
-@pytest.fixture
-def paths(tmp_path: Path) -> list[str]:
-    return write_files(tmp_path, [600, 400])
+SIZES = [600, 400]
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 from torch.utils.data import DataLoader
 
 import torchrec_io as tio
-from tests.support.datasets import open_records, record, write_files
+from tests.support.datasets import ids_of, numbers_of, open_records, record, write_files
 from tests.support.states import iterations_of, rest_of, states_of
 from tests.support.tfrecord import write_tfrecord
 from torchrec_io._records.record_reader import RecordReader
@@ -19,122 +19,108 @@ SIZES = [13, 0, 7, 10]
 COUNT = sum(SIZES)
 
 
-@pytest.fixture(scope="module")
-def paths(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    return write_files(tmp_path_factory.mktemp("resume"), SIZES)
-
-
 def make(paths: Any, **options: Any) -> Any:
     return open_records(paths, **{"batch_size": 4, "seed": 5, "uneven": "keep", **options})
 
 
-def ids_of(items: Any) -> list[Any]:
-    return [item["id"].tolist() for item in items]
+def test_consumed_records_are_not_read(paths: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[int] = []
+    open_run = RecordReader.open_run
 
+    def counting(self: RecordReader, plans: Any) -> Any:
+        read.extend(number for plan in plans for number in plan.numbers.tolist())
+        return open_run(self, plans)
 
-def flat(lists: list[list[int]]) -> list[int]:
-    return [number for one in lists for number in one]
-
-
-class TestInOneProcess:
-    def test_consumed_records_are_not_read(
-        self, paths: list[str], monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        read: list[int] = []
-        open_run = RecordReader.open_run
-
-        def counting(self: RecordReader, plans: Any) -> Any:
-            read.extend(number for plan in plans for number in plan.numbers.tolist())
-            return open_run(self, plans)
-
-        dataset = make(paths, shuffle=True, num_threads=1)
-        whole, following = iterations_of(dataset, 2)
-        dataset.set_epoch(0)
-        states = dict(states_of(dataset))
-        monkeypatch.setattr(RecordReader, "open_run", counting)
-        for given_, state in states.items():
-            other = make(paths, shuffle=True, num_threads=1)
-            other.load_state_dict(state)
-            read.clear()
-            first = ids_of(itertools.islice(iter(other), 1))
-            assert first == rest_of(whole, following, given_)[:1]
-            assert read == flat(first)
-
-
-class TestEpochs:
-    def test_set_epoch_keeps_a_position_only_in_that_epoch(self, paths: list[str]) -> None:
-        dataset = make(paths, shuffle=True)
-        whole, following = iterations_of(dataset, 2, epoch=3)
-        dataset.set_epoch(3)
-        iterator = iter(dataset)
-        next(iterator)
-        state = dataset.state_dict()
-        dataset.load_state_dict(state)
-        dataset.set_epoch(3)
-        assert ids_of(dataset) == whole[1:]
-        dataset.load_state_dict(state)
-        dataset.set_epoch(4)
-        assert ids_of(dataset) == following
-        dataset.set_epoch(3)
-        assert ids_of(dataset) == whole
-
-    def test_state_follows_the_last_set_epoch_or_iteration(self, paths: list[str]) -> None:
-        dataset = make(paths, shuffle=True)
-        list(dataset)
-        dataset.set_epoch(4)
-        assert dataset.state_dict()["epoch"] == 4
-        next(iter(dataset))
-        state = dataset.state_dict()
-        assert (state["epoch"], state["consumed"]) == (4, 4)
-        dataset.set_epoch(4)
-        assert dataset.state_dict() == state
-        dataset.set_epoch(5)
-        assert dataset.state_dict()["epoch"] == 5
-
-
-class TestOtherWorlds:
-    """Resuming with another number of ranks."""
-
-    def test_inside_a_global_step_only_the_same_world_size_can_resume(self, tmp_path: Path) -> None:
-        paths = write_files(tmp_path, [300])
-        common = {"batch_size": None, "world_size": 2}
-        state = state_after(3, paths, rank=0, **common)
-        same = make(paths, rank=1, **common)
-        same.load_state_dict(state)
-        assert ids_of(same) == ids_of(make(paths, rank=1, **common))[3:]
-        other = make(paths, rank=0, batch_size=None, world_size=3)
+    dataset = make(paths, shuffle=True, num_threads=1)
+    whole, following = iterations_of(dataset, 2)
+    dataset.set_epoch(0)
+    states = dict(states_of(dataset))
+    monkeypatch.setattr(RecordReader, "open_run", counting)
+    for given_, state in states.items():
+        other = make(paths, shuffle=True, num_threads=1)
         other.load_state_dict(state)
-        with pytest.raises(tio.StateMismatchError, match="inside a global step of 2 x 8"):
+        read.clear()
+        first = ids_of(itertools.islice(iter(other), 1))
+        assert first == rest_of(whole, following, given_)[:1]
+        assert read == [*itertools.chain(*first)]
+
+
+def test_set_epoch_keeps_a_position_only_in_that_epoch(paths: list[str]) -> None:
+    dataset = make(paths, shuffle=True)
+    whole, following = iterations_of(dataset, 2, epoch=3)
+    dataset.set_epoch(3)
+    iterator = iter(dataset)
+    next(iterator)
+    state = dataset.state_dict()
+    dataset.load_state_dict(state)
+    dataset.set_epoch(3)
+    assert ids_of(dataset) == whole[1:]
+    dataset.load_state_dict(state)
+    dataset.set_epoch(4)
+    assert ids_of(dataset) == following
+    dataset.set_epoch(3)
+    assert ids_of(dataset) == whole
+
+
+def test_state_follows_the_last_set_epoch_or_iteration(paths: list[str]) -> None:
+    dataset = make(paths, shuffle=True)
+    list(dataset)
+    dataset.set_epoch(4)
+    assert dataset.state_dict()["epoch"] == 4
+    next(iter(dataset))
+    state = dataset.state_dict()
+    assert (state["epoch"], state["consumed"]) == (4, 4)
+    dataset.set_epoch(4)
+    assert dataset.state_dict() == state
+    dataset.set_epoch(5)
+    assert dataset.state_dict()["epoch"] == 5
+
+
+# ---- other numbers of ranks ----
+
+
+def test_inside_a_global_step_only_the_same_world_size_can_resume(tmp_path: Path) -> None:
+    paths = write_files(tmp_path, [300])
+    common = {"batch_size": None, "world_size": 2}
+    state = state_after(3, paths, rank=0, **common)
+    same = make(paths, rank=1, **common)
+    same.load_state_dict(state)
+    assert ids_of(same) == ids_of(make(paths, rank=1, **common))[3:]
+    other = make(paths, rank=0, batch_size=None, world_size=3)
+    other.load_state_dict(state)
+    with pytest.raises(tio.StateMismatchError, match="inside a global step of 2 x 8"):
+        iter(other)
+
+
+@pytest.mark.parametrize("batch_size", [2, None])
+def test_state_of_a_rank_with_lost_records_is_only_for_that_rank(
+    tmp_path: Path, batch_size: int | None
+) -> None:
+    path = str(tmp_path / "a.tfrecord")
+    write_tfrecord(path, [b"\xff" if i in (0, 1) else record(i) for i in range(16)])
+    options: dict[str, Any] = {"on_error": "skip", "batch_size": batch_size}
+    dataset = make(path, rank=0, world_size=2, **options)
+    next(iter(dataset))
+    for rank, world in ((1, 2), (0, 1), (0, 3)):
+        other = make(path, rank=rank, world_size=world, **options)
+        other.load_state_dict(dataset.state_dict())
+        with pytest.raises(tio.StateMismatchError, match="rank 0 of 2 lost records"):
             iter(other)
+    same = make(path, rank=0, world_size=2, **options)
+    same.load_state_dict(dataset.state_dict())
+    assert ids_of(same) == ids_of(make(path, rank=0, world_size=2, **options))[1:]
 
-    @pytest.mark.parametrize("batch_size", [2, None])
-    def test_state_of_a_rank_with_lost_records_is_only_for_that_rank(
-        self, tmp_path: Path, batch_size: int | None
-    ) -> None:
-        path = str(tmp_path / "a.tfrecord")
-        write_tfrecord(path, [b"\xff" if i in (0, 1) else record(i) for i in range(16)])
-        options: dict[str, Any] = {"on_error": "skip", "batch_size": batch_size}
-        dataset = make(path, rank=0, world_size=2, **options)
-        next(iter(dataset))
-        for rank, world in ((1, 2), (0, 1), (0, 3)):
-            other = make(path, rank=rank, world_size=world, **options)
-            other.load_state_dict(dataset.state_dict())
-            with pytest.raises(tio.StateMismatchError, match="rank 0 of 2 lost records"):
-                iter(other)
-        same = make(path, rank=0, world_size=2, **options)
-        same.load_state_dict(dataset.state_dict())
-        assert ids_of(same) == ids_of(make(path, rank=0, world_size=2, **options))[1:]
 
-    def test_single_rank_may_lose_records(self, tmp_path: Path) -> None:
-        path = str(tmp_path / "a.tfrecord")
-        write_tfrecord(path, [b"\xff" if i in (0, 5) else record(i) for i in range(COUNT)])
-        dataset = make(path, on_error="skip")
-        seen = ids_of(itertools.islice(iter(dataset), 2))
-        for rank in range(3):
-            other = make(path, on_error="skip", rank=rank, world_size=3)
-            other.load_state_dict(dataset.state_dict())
-            seen += ids_of(other)
-        assert sorted(flat(seen)) == [i for i in range(COUNT) if i not in (0, 5)]
+def test_single_rank_may_lose_records(tmp_path: Path) -> None:
+    path = str(tmp_path / "a.tfrecord")
+    write_tfrecord(path, [b"\xff" if i in (0, 5) else record(i) for i in range(COUNT)])
+    dataset = make(path, on_error="skip")
+    seen = numbers_of(itertools.islice(iter(dataset), 2))
+    for rank in range(3):
+        other = make(path, on_error="skip", rank=rank, world_size=3)
+        other.load_state_dict(dataset.state_dict())
+        seen += numbers_of(other)
+    assert sorted(seen) == [i for i in range(COUNT) if i not in (0, 5)]
 
 
 def state_after(given_: int, paths: Any, **options: Any) -> dict[str, Any]:
@@ -146,102 +132,109 @@ def state_after(given_: int, paths: Any, **options: Any) -> dict[str, Any]:
     return state
 
 
-class TestPlainDataLoader:
-    @pytest.mark.slow
-    @pytest.mark.parametrize(
-        ("workers", "persistent"),
-        [(0, False), *itertools.product([1, 2, 3, 5], [False, True])],
+# ---- plain DataLoader ----
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("workers", "persistent"),
+    [(0, False), *itertools.product([1, 2, 3, 5], [False, True])],
+)
+def test_batches_are_counted(paths: list[str], workers: int, persistent: bool) -> None:
+    whole = dict(enumerate(iterations_of(make(paths, shuffle=True), 3, epoch=3), 3))
+    dataset = make(paths, shuffle=True)
+    loader = DataLoader(
+        dataset,
+        batch_size=None,
+        num_workers=workers,
+        persistent_workers=persistent,
+        multiprocessing_context="fork" if workers else None,
     )
-    def test_batches_are_counted(self, paths: list[str], workers: int, persistent: bool) -> None:
-        whole = dict(enumerate(iterations_of(make(paths, shuffle=True), 3, epoch=3), 3))
-        dataset = make(paths, shuffle=True)
-        loader = DataLoader(
-            dataset,
-            batch_size=None,
-            num_workers=workers,
-            persistent_workers=persistent,
-            multiprocessing_context="fork" if workers else None,
-        )
-        for batches in (1, 0, 5):
-            dataset.resume(epoch=3, batches=batches)
-            assert ids_of(loader) == whole[3][batches:]
-            assert ids_of(loader) == whole[4]  # the position is used only once
-            dataset.set_epoch(3)
-            assert ids_of(loader) == whole[3]
-        dataset.resume(epoch=3, batches=len(whole[3]))
-        assert ids_of(loader) == whole[4]
-        assert ids_of(loader) == whole[5]
+    for batches in (1, 0, 5):
+        dataset.resume(epoch=3, batches=batches)
+        assert ids_of(loader) == whole[3][batches:]
+        assert ids_of(loader) == whole[4]  # the position is used only once
+        dataset.set_epoch(3)
+        assert ids_of(loader) == whole[3]
+    dataset.resume(epoch=3, batches=len(whole[3]))
+    assert ids_of(loader) == whole[4]
+    assert ids_of(loader) == whole[5]
 
-    def test_a_state_of_one_process_resumes_in_workers(self, paths: list[str]) -> None:
-        whole = ids_of(make(paths, shuffle=True))
-        dataset = make(paths, shuffle=True)
-        dataset.load_state_dict(state_after(3, paths, shuffle=True))
-        loader = DataLoader(dataset, batch_size=None, num_workers=2, multiprocessing_context="fork")
-        assert ids_of(loader) == whole[3:]
 
-    def test_the_parent_does_not_know_the_position_of_workers(self, paths: list[str]) -> None:
-        dataset = make(paths)
-        loader = DataLoader(dataset, batch_size=None, num_workers=2, multiprocessing_context="fork")
-        next(iter(loader))
-        with pytest.raises(RuntimeError, match="count batches and call resume"):
-            dataset.state_dict()
-        dataset.resume(epoch=0, batches=1)
+def test_a_state_of_one_process_resumes_in_workers(paths: list[str]) -> None:
+    whole = ids_of(make(paths, shuffle=True))
+    dataset = make(paths, shuffle=True)
+    dataset.load_state_dict(state_after(3, paths, shuffle=True))
+    loader = DataLoader(dataset, batch_size=None, num_workers=2, multiprocessing_context="fork")
+    assert ids_of(loader) == whole[3:]
+
+
+def test_the_parent_does_not_know_the_position_of_workers(paths: list[str]) -> None:
+    dataset = make(paths)
+    loader = DataLoader(dataset, batch_size=None, num_workers=2, multiprocessing_context="fork")
+    next(iter(loader))
+    with pytest.raises(RuntimeError, match="count batches and call resume"):
         dataset.state_dict()
-
-    @pytest.mark.parametrize(
-        ("options", "arguments", "reason"),
-        [
-            ({}, {"epoch": 0, "batches": 9}, "batches must be at most 8, .* got 9"),
-            ({}, {"epoch": -1, "batches": 1}, "epoch must be"),
-            ({}, {"epoch": 0, "batches": -1}, "batches must be"),
-            ({"batch_size": None}, {"epoch": 0, "batches": 1}, "the dataset needs a batch_size"),
-        ],
-    )
-    def test_invalid_arguments_of_resume(
-        self, paths: list[str], options: Any, arguments: dict[str, int], reason: str
-    ) -> None:
-        with pytest.raises(ValueError, match=reason):
-            make(paths, **options).resume(**arguments)
+    dataset.resume(epoch=0, batches=1)
+    dataset.state_dict()
 
 
-class TestRefused:
-    @pytest.fixture
-    def state(self, paths: list[str]) -> dict[str, Any]:
-        return state_after(2, paths, shuffle=True)
+@pytest.mark.parametrize(
+    ("options", "arguments", "reason"),
+    [
+        ({}, {"epoch": 0, "batches": 9}, "batches must be at most 8, .* got 9"),
+        ({}, {"epoch": -1, "batches": 1}, "epoch must be"),
+        ({}, {"epoch": 0, "batches": -1}, "batches must be"),
+        ({"batch_size": None}, {"epoch": 0, "batches": 1}, "the dataset needs a batch_size"),
+    ],
+)
+def test_invalid_arguments_of_resume(
+    paths: list[str], options: Any, arguments: dict[str, int], reason: str
+) -> None:
+    with pytest.raises(ValueError, match=reason):
+        make(paths, **options).resume(**arguments)
 
-    def test_other_files(self, paths: list[str], state: dict[str, Any], tmp_path: Path) -> None:
-        for other in (paths[::-1], paths[:2], write_files(tmp_path, [12, 0, 8, 10])):
-            with pytest.raises(tio.StateMismatchError, match="files is"):
-                make(other, shuffle=True).load_state_dict(state)
 
-    def test_moved_files_match(
-        self, paths: list[str], state: dict[str, Any], tmp_path: Path
-    ) -> None:
-        moved = make(write_files(tmp_path, SIZES), shuffle=True)
-        moved.load_state_dict(state)
-        assert ids_of(moved) == ids_of(make(paths, shuffle=True))[2:]
+# ---- states that are refused ----
 
-    @pytest.mark.parametrize(
-        "change",
-        [
-            lambda state: state.pop("epoch"),
-            lambda state: state.update(consumed=-1),
-            lambda state: state.update(consumed="3"),
-            lambda state: state.update(by_rank=1),
-            lambda state: state.update(by_batch_size=0),
-            lambda state: state.update(order=None),
-            lambda state: state.clear(),
-        ],
-    )
-    def test_invalid_states(self, paths: list[str], state: dict[str, Any], change: Any) -> None:
-        change(state)
-        with pytest.raises(tio.StateMismatchError, match="this is not a state of a dataset"):
-            make(paths, shuffle=True).load_state_dict(state)
 
-    def test_another_version_or_a_begin_after_the_end(
-        self, paths: list[str], state: dict[str, Any]
-    ) -> None:
-        with pytest.raises(tio.StateMismatchError, match=r"begin must be .* 0 to 30, got 31"):
-            make(paths, shuffle=True).load_state_dict({**state, "begin": 31})
-        with pytest.raises(tio.StateMismatchError, match="version 2, this release reads 1"):
-            make(paths, shuffle=True).load_state_dict({**state, "version": 2})
+@pytest.fixture
+def state(paths: list[str]) -> dict[str, Any]:
+    return state_after(2, paths, shuffle=True)
+
+
+def test_other_files(paths: list[str], state: dict[str, Any], tmp_path: Path) -> None:
+    for other in (paths[::-1], paths[:2], write_files(tmp_path, [12, 0, 8, 10])):
+        with pytest.raises(tio.StateMismatchError, match="files is"):
+            make(other, shuffle=True).load_state_dict(state)
+
+
+def test_moved_files_match(paths: list[str], state: dict[str, Any], tmp_path: Path) -> None:
+    moved = make(write_files(tmp_path, SIZES), shuffle=True)
+    moved.load_state_dict(state)
+    assert ids_of(moved) == ids_of(make(paths, shuffle=True))[2:]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda state: state.pop("epoch"),
+        lambda state: state.update(consumed=-1),
+        lambda state: state.update(consumed="3"),
+        lambda state: state.update(by_rank=1),
+        lambda state: state.update(by_batch_size=0),
+        lambda state: state.update(order=None),
+        lambda state: state.clear(),
+    ],
+)
+def test_invalid_states(paths: list[str], state: dict[str, Any], change: Any) -> None:
+    change(state)
+    with pytest.raises(tio.StateMismatchError, match="this is not a state of a dataset"):
+        make(paths, shuffle=True).load_state_dict(state)
+
+
+def test_another_version_or_a_begin_after_the_end(paths: list[str], state: dict[str, Any]) -> None:
+    with pytest.raises(tio.StateMismatchError, match=r"begin must be .* 0 to 30, got 31"):
+        make(paths, shuffle=True).load_state_dict({**state, "begin": 31})
+    with pytest.raises(tio.StateMismatchError, match="version 2, this release reads 1"):
+        make(paths, shuffle=True).load_state_dict({**state, "version": 2})

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import torchrec_io as tio
-from tests.support.datasets import SCHEMA, write_files
+from tests.support.datasets import SCHEMA, numbers_of
 
 SIZES = [30, 0, 7, 13]
 COUNT = sum(SIZES)
@@ -19,17 +19,8 @@ COUNT = sum(SIZES)
 numbers_of_records = st.lists(st.integers(0, COUNT - 1), unique=True)
 
 
-@pytest.fixture(scope="module")
-def paths(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    return write_files(tmp_path_factory.mktemp("select"), SIZES)
-
-
 def make(paths: Any, **options: Any) -> tio.TFRecordDataset:
     return tio.TFRecordDataset(paths, SCHEMA, **{"batch_size": 4, **options})
-
-
-def ids_of(items: Any) -> list[int]:
-    return [number for item in items for number in np.atleast_1d(item["id"]).tolist()]
 
 
 @given(numbers_of_records, st.data())
@@ -38,22 +29,22 @@ def test_records_keep_their_order(
 ) -> None:
     some = [number - COUNT if data.draw(st.booleans()) else number for number in numbers]
     chosen = make(paths).select(some)
-    assert ids_of(chosen) == sorted(numbers)
+    assert numbers_of(chosen) == sorted(numbers)
     assert chosen.num_records == len(numbers)
     assert len(chosen) == -(-len(numbers) // 4)
     mapped = tio.TFRecordMapDataset(paths, SCHEMA).select(some)
     assert len(mapped) == len(numbers)
-    assert ids_of(mapped[i] for i in range(len(mapped))) == sorted(numbers)
-    assert ids_of(mapped[::-1]) == sorted(numbers, reverse=True)
+    assert numbers_of(mapped[i] for i in range(len(mapped))) == sorted(numbers)
+    assert numbers_of(mapped[::-1]) == sorted(numbers, reverse=True)
     # Positions are those of the selected records.
     places = st.integers(0, len(numbers) - 1)
     again = data.draw(st.lists(places, unique=True) if numbers else st.just([]))
     expected = sorted(sorted(numbers)[position] for position in again)
-    assert ids_of(chosen.select(again)) == expected
+    assert numbers_of(chosen.select(again)) == expected
     n = data.draw(st.integers(0, COUNT))
-    assert ids_of(chosen.take(n)) == sorted(numbers)[:n]
+    assert numbers_of(chosen.take(n)) == sorted(numbers)[:n]
     shuffled = make(paths, shuffle=True).take(n)
-    assert sorted(ids_of(shuffled)) == list(range(n))
+    assert sorted(numbers_of(shuffled)) == list(range(n))
 
 
 @pytest.mark.parametrize(
@@ -70,12 +61,12 @@ def test_records_keep_their_order(
     ],
 )
 def test_kinds_of_numbers(paths: list[str], numbers: Any) -> None:
-    assert ids_of(make(paths).select(numbers)) == [3, 7]
+    assert numbers_of(make(paths).select(numbers)) == [3, 7]
 
 
 @pytest.mark.parametrize("nothing", [[], np.array([], np.int64), torch.empty(0, dtype=torch.int64)])
 def test_no_numbers(paths: list[str], nothing: Any) -> None:
-    assert ids_of(make(paths).take(0).select(nothing)) == []
+    assert numbers_of(make(paths).take(0).select(nothing)) == []
 
 
 RANGE = f"is out of range for {COUNT} records"
@@ -112,6 +103,6 @@ def test_other_numbers_to_take(paths: list[str]) -> None:
 
 
 def test_of_a_split(paths: list[str]) -> None:
-    assert ids_of(make(paths, split="[10:20]").select([0, -1])) == [10, 19]
+    assert numbers_of(make(paths, split="[10:20]").select([0, -1])) == [10, 19]
     part, _ = make(paths).split(0.5, 0.5)
-    assert ids_of(part.select(range(5))) == ids_of(part)[:5]
+    assert numbers_of(part.select(range(5))) == numbers_of(part)[:5]

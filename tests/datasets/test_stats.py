@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import logging
 import threading
 from pathlib import Path
 from typing import Any
@@ -34,37 +33,11 @@ NOTHING = expected(0, 0)
 BLOCKS = tio.Shuffle(block=5, window=10)
 
 
-@pytest.fixture(scope="module")
-def paths(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    return write_files(tmp_path_factory.mktemp("stats"), SIZES)
-
-
-@pytest.fixture(autouse=True)
-def quiet(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.CRITICAL, "torchrec_io")
-
-
 def take(count: int, items: Any) -> list[Any]:
     return [item for _, item in zip(range(count), items, strict=False)]
 
 
 # ---- counts ----
-
-
-@pytest.mark.parametrize("threads", [1, 2])
-def test_batches(paths: list[str], threads: int) -> None:
-    dataset = tio.TFRecordDataset(paths, SCHEMA, batch_size=4, num_threads=threads)
-    assert dataset.stats() == tio.LoadingStats()
-    items = iter(dataset)
-    first = 0
-    for _ in items:
-        records = RECORDS[first : first + 4]
-        first += 4
-        stats = dataset.stats()
-        assert counts_of(stats) == expected(len(records), sum(map(frame_bytes, records)), 1)
-        check_times(stats, threads)
-    assert counts_of(dataset.stats()) == NOTHING
-    assert first == 32
 
 
 def test_the_times_of_one_thread(paths: list[str]) -> None:
@@ -92,17 +65,6 @@ def test_an_iteration_that_is_left_early(
     stats = dataset.stats()
     batches = 0 if batch_size is None else 8
     assert counts_of(stats) == expected(COUNT, STORED, batches)
-
-
-@pytest.mark.parametrize("size", [None, (8, 8)])
-def test_decoded_images(tmp_path: Path, size: tuple[int, int] | None) -> None:
-    path = write_images(tmp_path / "a", [encoded(noise(8, 8))] * 6)
-    schema = {"image": tio.ImageFeature(size=size)}
-    dataset = tio.TFRecordDataset(path, schema, batch_size=2, num_threads=1)
-    list(dataset)
-    stats = dataset.stats()
-    assert stats.decoding > stats.checking
-    check_times(stats)
 
 
 # ---- lost records ----

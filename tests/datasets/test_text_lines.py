@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -77,23 +76,16 @@ def test_columns(people: Path) -> None:
     assert tio.collate(samples)["name"].tolist() == batch["name"].tolist()
 
 
-class TestBadLines:
-    @pytest.fixture
-    def path(self, people: Path) -> Path:
-        with people.open("ab") as file:
-            file.write(b"\r\nold,Bob,1\r\n1,2\r\n33,Eve,7\r\n")
-        return people
-
-    def make(self, path: Path, **options: Any) -> tio.TextLineDataset:
-        return tio.TextLineDataset(path, PEOPLE, skip_header_lines=1, num_threads=1, **options)
-
-    def test_errors_name_the_position(self, path: Path) -> None:
-        with pytest.raises(tio.DecodeError) as caught:
-            list(self.make(path, batch_size=8))
-        error = caught.value
-        offset = path.read_bytes().index(b"old")
-        assert (error.path, error.record, error.offset) == (str(path), 3, offset)
-        assert (error.feature, error.reason) == ("age", "'old' is not a valid int64")
+def test_errors_name_the_position(people: Path) -> None:
+    with people.open("ab") as file:
+        file.write(b"\r\nold,Bob,1\r\n1,2\r\n33,Eve,7\r\n")
+    dataset = tio.TextLineDataset(people, PEOPLE, skip_header_lines=1, num_threads=1, batch_size=8)
+    with pytest.raises(tio.DecodeError) as caught:
+        list(dataset)
+    error = caught.value
+    offset = people.read_bytes().index(b"old")
+    assert (error.path, error.record, error.offset) == (str(people), 3, offset)
+    assert (error.feature, error.reason) == ("age", "'old' is not a valid int64")
 
 
 def test_other_schemas(people: Path) -> None:

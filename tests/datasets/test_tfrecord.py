@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import torchrec_io as tio
-from tests.support.datasets import SCHEMA, open_records, record, write_files
+from tests.support.datasets import SCHEMA, numbers_of, open_records, record, write_files
 from tests.support.tfrecord import frame, write_tfrecord
 
 SIZES = [30, 0, 7, 13]
@@ -23,73 +23,55 @@ def paths(tmp_path: Path) -> list[str]:
     return write_files(tmp_path, SIZES)
 
 
-def ids_of(batches: Any) -> list[list[int]]:
-    return [batch["id"].tolist() for batch in batches]
+def test_bytes_without_a_schema(paths: list[str]) -> None:
+    expected = [record(i) for i in range(COUNT)]
+    assert list(tio.TFRecordDataset(paths)) == expected
+    assert list(tio.TFRecordDataset(paths, batch_size=40)) == [expected[:40], expected[40:]]
 
 
-def flat(lists: list[list[int]]) -> list[int]:
-    return [value for one in lists for value in one]
+def test_results_of_a_function(paths: list[str]) -> None:
+    dataset = tio.TFRecordDataset(paths, len, batch_size=49)
+    assert list(dataset) == [
+        [len(record(i)) for i in range(49)], [len(record(49))],
+    ]  # fmt: skip
 
 
-class TestYields:
-    def test_samples(self, paths: list[str]) -> None:
-        samples = list(tio.TFRecordDataset(paths, SCHEMA))
-        assert [int(sample["id"]) for sample in samples] == list(range(COUNT))
-        sample = samples[9]
-        assert isinstance(sample, dict)
-        assert sample["id"].shape == ()
-        assert sample["name"] == b"record 9"
-        assert sample["tokens"].tolist() == [0, 1, 2, 3]
-
-    def test_bytes_without_a_schema(self, paths: list[str]) -> None:
-        expected = [record(i) for i in range(COUNT)]
-        assert list(tio.TFRecordDataset(paths)) == expected
-        assert list(tio.TFRecordDataset(paths, batch_size=40)) == [expected[:40], expected[40:]]
-
-    def test_results_of_a_function(self, paths: list[str]) -> None:
-        dataset = tio.TFRecordDataset(paths, len, batch_size=49)
-        assert list(dataset) == [
-            [len(record(i)) for i in range(49)], [len(record(49))],
-        ]  # fmt: skip
-
-    def test_keys(self, paths: list[str]) -> None:
-        pairs = list(tio.TFRecordDataset(paths, SCHEMA, with_key=True))
-        assert pairs[0][0] == f"{paths[0]}:0"
-        assert pairs[31][0] == f"{paths[2]}:{len(frame(record(30)))}"
-        assert [int(sample["id"]) for _, sample in pairs] == list(range(COUNT))
-        keys, batch = next(iter(tio.TFRecordDataset(paths, SCHEMA, batch_size=3, with_key=True)))
-        assert keys == [key for key, _ in pairs[:3]]
-        assert batch["id"].tolist() == [0, 1, 2]
+def test_keys(paths: list[str]) -> None:
+    pairs = list(tio.TFRecordDataset(paths, SCHEMA, with_key=True))
+    assert pairs[0][0] == f"{paths[0]}:0"
+    assert pairs[31][0] == f"{paths[2]}:{len(frame(record(30)))}"
+    assert [int(sample["id"]) for _, sample in pairs] == list(range(COUNT))
+    keys, batch = next(iter(tio.TFRecordDataset(paths, SCHEMA, batch_size=3, with_key=True)))
+    assert keys == [key for key, _ in pairs[:3]]
+    assert batch["id"].tolist() == [0, 1, 2]
 
 
-class TestIndexes:
-    def test_built_once_and_kept_in_the_cache(
-        self, paths: list[str], monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        tio.TFRecordDataset(paths)
+def test_indexes_are_built_once_and_kept_in_the_cache(
+    paths: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tio.TFRecordDataset(paths)
 
-        def no_scan(*_: object, **__: object) -> None:
-            raise AssertionError("built again")
+    def no_scan(*_: object, **__: object) -> None:
+        raise AssertionError("built again")
 
-        monkeypatch.setattr(tio.RecordIndex, "build", no_scan)
-        dataset = tio.TFRecordDataset(paths, SCHEMA, batch_size=100)
-        assert len(pickle.loads(pickle.dumps(dataset))) == 1
-        assert sorted(os.listdir(Path(paths[0]).parent)) == sorted(map(os.path.basename, paths))
+    monkeypatch.setattr(tio.RecordIndex, "build", no_scan)
+    dataset = tio.TFRecordDataset(paths, SCHEMA, batch_size=100)
+    assert len(pickle.loads(pickle.dumps(dataset))) == 1
+    assert sorted(os.listdir(Path(paths[0]).parent)) == sorted(map(os.path.basename, paths))
 
-    def test_given_indexes(self, paths: list[str], tmp_path: Path) -> None:
-        binary = [str(tio.RecordIndex.build(path).save(path + ".mine")) for path in paths]
-        text = [str(tio.RecordIndex.build(path).to_text(path + ".idx")) for path in paths]
-        for given_ones in (binary, text):
-            dataset = tio.TFRecordDataset(paths, SCHEMA, batch_size=100, index=given_ones)
-            assert flat(ids_of(dataset)) == list(range(COUNT))
-        one = tio.TFRecordDataset(paths[0], index=binary[0])
-        assert len(one) == SIZES[0]
-        with pytest.raises(
-            ValueError, match="index must have 4 paths, one for each data file, got 1"
-        ):
-            tio.TFRecordDataset(paths, index=binary[0])
-        with pytest.raises(tio.StaleIndexError):
-            tio.TFRecordDataset(paths[0], index=binary[2])
+
+def test_given_indexes(paths: list[str]) -> None:
+    binary = [str(tio.RecordIndex.build(path).save(path + ".mine")) for path in paths]
+    text = [str(tio.RecordIndex.build(path).to_text(path + ".idx")) for path in paths]
+    for given_ones in (binary, text):
+        dataset = tio.TFRecordDataset(paths, SCHEMA, batch_size=100, index=given_ones)
+        assert numbers_of(dataset) == list(range(COUNT))
+    one = tio.TFRecordDataset(paths[0], index=binary[0])
+    assert len(one) == SIZES[0]
+    with pytest.raises(ValueError, match="index must have 4 paths, one for each data file, got 1"):
+        tio.TFRecordDataset(paths, index=binary[0])
+    with pytest.raises(tio.StaleIndexError):
+        tio.TFRecordDataset(paths[0], index=binary[2])
 
 
 OFFSET = sum(len(frame(record(number))) for number in range(30, 33))
@@ -146,7 +128,7 @@ def test_record_that_does_not_match_the_schema(paths: list[str]) -> None:
     assert "required" in error.reason
     errors: list[tio.TorchRecIOError] = []
     dataset = tio.TFRecordDataset(paths[:2], SCHEMA, batch_size=40, on_error=errors.append)
-    assert flat(ids_of(dataset)) == [*range(30), 1000, 1001]
+    assert numbers_of(dataset) == [*range(30), 1000, 1001]
     assert [error.record for error in errors] == [1, 2]
     assert [error.feature for error in errors] == ["id", None]
 

@@ -6,7 +6,6 @@ import pickle
 import threading
 import time
 import traceback
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,26 +14,14 @@ import torch
 from torch.utils.data import DataLoader
 
 import torchrec_io as tio
-from tests.support.datasets import SCHEMA, open_records, write_files
+from tests.support.datasets import SCHEMA, numbers_of, open_records
 
 SIZES = [300, 200]
 COUNT = sum(SIZES)
 
 
-@pytest.fixture
-def paths(tmp_path: Path) -> list[str]:
-    return write_files(tmp_path, SIZES)
-
-
 def negated(item: Any) -> dict[str, Any]:
     return {"id": -item["id"]}
-
-
-def ids(items: Any) -> list[int]:
-    found: list[int] = []
-    for item in items:
-        found += item["id"].reshape(-1).tolist()
-    return found
 
 
 # ---- what it is called with ----
@@ -58,7 +45,7 @@ def test_its_results_are_yielded(
         paths, stream=stream, batch_size=batch_size, num_threads=threads, transform=transform
     )
     items = list(dataset)
-    assert ids(items) == [-i for i in range(COUNT)]
+    assert numbers_of(items) == [-i for i in range(COUNT)]
     assert set(kinds) == {tio.Sample if batch_size is None else tio.Batch}
     assert len(kinds) == len(items)
     assert threads == 1 or threading.main_thread() not in callers  # but in those that load
@@ -85,7 +72,7 @@ def test_with_keys(paths: list[str]) -> None:
     for batch_size in (None, 10):
         options: dict[str, Any] = {"batch_size": batch_size, "with_key": True}
         items = list(open_records(paths, transform=negated, **options))
-        assert ids(item for _, item in items) == [-i for i in range(COUNT)]
+        assert numbers_of(item for _, item in items) == [-i for i in range(COUNT)]
         plain = open_records(paths, **options)
         assert [keys for keys, _ in items] == [keys for keys, _ in plain]
 
@@ -93,7 +80,7 @@ def test_with_keys(paths: list[str]) -> None:
 def test_map_style(paths: list[str]) -> None:
     dataset = tio.TFRecordMapDataset(paths, SCHEMA, transform=negated)
     assert int(dataset[7]["id"]) == -7
-    assert ids(dataset[3:6]) == [-3, -4, -5]
+    assert numbers_of(dataset[3:6]) == [-3, -4, -5]
     failing = tio.TFRecordMapDataset(paths, SCHEMA, transform=fails_at_310)
     with pytest.raises(tio.TransformError, match="transform raised KeyError: 'oh'") as raised:
         failing[300:320]
@@ -105,8 +92,8 @@ def test_replace_and_states(paths: list[str]) -> None:
     other = open_records(paths, batch_size=32)
     next(iter(dataset))
     other.load_state_dict(dataset.state_dict())
-    assert ids(other) == [*range(32, COUNT)]
-    assert ids(dataset.replace(transform=None)) == [*range(COUNT)]
+    assert numbers_of(other) == [*range(32, COUNT)]
+    assert numbers_of(dataset.replace(transform=None)) == [*range(COUNT)]
     assert "transform=negated" in repr(dataset)
     assert "transformed by: negated" in tio.make_loader(dataset).describe().splitlines()
     assert "transformed by" not in tio.make_loader(other).describe()
@@ -152,7 +139,7 @@ def test_an_error_of_a_sample(
     state = dataset.state_dict()
     other = open_records(paths)
     other.load_state_dict(state)
-    assert ids(other) == [*range(310, COUNT)]
+    assert numbers_of(other) == [*range(310, COUNT)]
 
 
 @pytest.mark.parametrize("on_error", ["raise", "skip"])
@@ -197,7 +184,7 @@ def test_the_transform_gets_what_is_yielded(
     }
     plain = tio.TFRecordDataset(paths, schema, **options)
     changed = tio.TFRecordDataset(paths, schema, **options, transform=change)
-    assert ids(changed) == [number + 1000 for number in ids(plain)]
+    assert numbers_of(changed) == [number + 1000 for number in numbers_of(plain)]
     assert changed.skipped == plain.skipped > 0
 
 

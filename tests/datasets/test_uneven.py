@@ -11,10 +11,7 @@ from hypothesis import strategies as st
 import torchrec_io as tio
 from tests.support.datasets import SCHEMA, write_files
 
-
-@pytest.fixture(scope="module")
-def paths(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    return write_files(tmp_path_factory.mktemp("uneven"), [10, 11])
+SIZES = [10, 11]
 
 
 def make(paths: Any, **options: Any) -> tio.TFRecordDataset:

@@ -14,8 +14,9 @@ import pytest
 import torch
 
 import torchrec_io as tio
-from tests.support.datasets import SCHEMA, record, write_files
+from tests.support.datasets import SCHEMA, numbers_of, record, write_files
 from tests.support.examples import example_of
+from tests.support.processes import results_at_once
 from tests.support.tfrecord import write_tfrecord
 
 COUNT = 100
@@ -60,10 +61,6 @@ def evaluated(caplog: pytest.LogCaptureFixture) -> Callable[[], tuple[int, list[
     return since
 
 
-def ids_of(dataset: Any) -> list[int]:
-    return [number for batch in dataset for number in batch["id"].tolist()]
-
-
 def make(paths: Any, **options: Any) -> tio.TFRecordDataset:
     return tio.TFRecordDataset(paths, options.pop("schema", SCHEMA), batch_size=10, **options)
 
@@ -76,48 +73,51 @@ AGAIN = "the predicate of 'few' is evaluated again: "
 CHANGED = " changed since the result was cached"
 
 
-class TestHits:
-    def test_the_second_time_nothing_is_read(
-        self, paths: list[str], cache: Path, evaluated: Any
-    ) -> None:
-        first = make(paths).where(Counted(30), cache_key="few")
-        assert evaluated() == (COUNT, [])
-        [entry] = entries(cache)
-        assert entry.name.startswith("few-")
-        assert entry.suffix == ".tfsel"
-        again = make(paths, shuffle=True).where(Counted(30), cache_key="few")
-        assert evaluated() == (0, [])
-        assert ids_of(first) == list(range(30))
-        assert sorted(ids_of(again)) == list(range(30))
+# ---- hits ----
 
-    def test_options_that_do_not_matter(self, paths: list[str], evaluated: Any) -> None:
-        make(paths).where(Counted(30), cache_key="few")
-        evaluated()
-        for options in (
-            {"shuffle": tio.Shuffle(block=4, window=8), "seed": 3},
-            {"rank": 1, "world_size": 3, "uneven": "drop"},
-            {"epochs": None, "on_error": "skip", "num_threads": 1, "with_key": True},
-        ):
-            part = make(paths, **options).where(Counted(30), cache_key="few")
-            assert part.num_records == 30
-        numbered = tio.TFRecordMapDataset(paths, SCHEMA).where(Counted(30), cache_key="few")
-        assert len(numbered) == 30
-        assert evaluated() == (0, [])
 
-    def test_the_key_stands_for_the_predicate(self, paths: list[str], evaluated: Any) -> None:
-        make(paths).where(Counted(30), cache_key="few")
-        assert make(paths).where(Counted(31), cache_key="few").num_records == 30
-        assert evaluated() == (COUNT, [])
+def test_the_second_time_nothing_is_read(paths: list[str], cache: Path, evaluated: Any) -> None:
+    first = make(paths).where(Counted(30), cache_key="few")
+    assert evaluated() == (COUNT, [])
+    [entry] = entries(cache)
+    assert entry.name.startswith("few-")
+    assert entry.suffix == ".tfsel"
+    again = make(paths, shuffle=True).where(Counted(30), cache_key="few")
+    assert evaluated() == (0, [])
+    assert numbers_of(first) == list(range(30))
+    assert sorted(numbers_of(again)) == list(range(30))
 
-    def test_each_key_has_its_entry(self, paths: list[str], cache: Path, evaluated: Any) -> None:
-        keys = ["a", "b", "a/b", "a-b", "../a", "é" * 300, " ", "\udcff"]
-        for number, key in enumerate(keys):
-            make(paths).where(Counted(number), cache_key=key)
-        evaluated()
-        assert len(entries(cache)) == len(keys)
-        for number, key in enumerate(keys):
-            assert make(paths).where(Counted(number), cache_key=key).num_records == number
-        assert evaluated()[0] == 0
+
+def test_options_that_do_not_matter(paths: list[str], evaluated: Any) -> None:
+    make(paths).where(Counted(30), cache_key="few")
+    evaluated()
+    for options in (
+        {"shuffle": tio.Shuffle(block=4, window=8), "seed": 3},
+        {"rank": 1, "world_size": 3, "uneven": "drop"},
+        {"epochs": None, "on_error": "skip", "num_threads": 1, "with_key": True},
+    ):
+        part = make(paths, **options).where(Counted(30), cache_key="few")
+        assert part.num_records == 30
+    numbered = tio.TFRecordMapDataset(paths, SCHEMA).where(Counted(30), cache_key="few")
+    assert len(numbered) == 30
+    assert evaluated() == (0, [])
+
+
+def test_the_key_stands_for_the_predicate(paths: list[str], evaluated: Any) -> None:
+    make(paths).where(Counted(30), cache_key="few")
+    assert make(paths).where(Counted(31), cache_key="few").num_records == 30
+    assert evaluated() == (COUNT, [])
+
+
+def test_each_key_has_its_entry(paths: list[str], cache: Path, evaluated: Any) -> None:
+    keys = ["a", "b", "a/b", "a-b", "../a", "é" * 300, " ", "\udcff"]
+    for number, key in enumerate(keys):
+        make(paths).where(Counted(number), cache_key=key)
+    evaluated()
+    assert len(entries(cache)) == len(keys)
+    for number, key in enumerate(keys):
+        assert make(paths).where(Counted(number), cache_key=key).num_records == number
+    assert evaluated()[0] == 0
 
 
 def few(paths: Any, below: int = 30, **options: Any) -> tio.TFRecordDataset:
@@ -205,7 +205,7 @@ def test_a_damaged_entry_is_made_again(
     [entry] = entries(cache)
     entry.write_bytes(change(entry.read_bytes()))
     for expected in ((COUNT, [f"{AGAIN}the cached result is damaged ({entry})"]), (0, [])):
-        assert ids_of(few(paths)) == list(range(30))
+        assert numbers_of(few(paths)) == list(range(30))
         assert evaluated() == expected
 
 
@@ -222,15 +222,6 @@ def test_an_entry_that_is_no_file(paths: list[str], cache: Path, evaluated: Any)
     assert unsaved.startswith("the result of a predicate cannot be cached: ")
 
 
-def test_a_folder_that_cannot_be_written(
-    paths: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, evaluated: Any
-) -> None:
-    monkeypatch.setenv("TORCHREC_IO_CACHE", str(tmp_path / "file" / "cache"))
-    (tmp_path / "file").touch()
-    assert few(paths).num_records == 30
-    assert evaluated()[1][-1].startswith("the result of a predicate cannot be cached: ")
-
-
 def test_an_error_leaves_nothing(paths: list[str], cache: Path) -> None:
     def interrupt(_: Any) -> Any:
         raise KeyboardInterrupt
@@ -242,8 +233,8 @@ def test_an_error_leaves_nothing(paths: list[str], cache: Path) -> None:
     assert entries(cache) == []
 
 
-def choose(paths: list[str], cache: str, log: Path, barrier: Any, results: Any) -> None:
-    os.environ["TORCHREC_IO_CACHE"] = cache  # the fork server may have that of another test
+def choose(paths: list[str], cache: Path, log: Path, barrier: Any) -> list[int]:
+    os.environ["TORCHREC_IO_CACHE"] = str(cache)  # the fork server may have that of another test
     torch.set_num_threads(1)
     dataset = make(paths, rank=0, world_size=1)
 
@@ -254,22 +245,13 @@ def choose(paths: list[str], cache: str, log: Path, barrier: Any, results: Any) 
         return batch["id"] % 3 == 0
 
     barrier.wait()
-    results.put(ids_of(dataset.where(note_pass, cache_key="few")))
+    return numbers_of(dataset.where(note_pass, cache_key="few"))
 
 
 def test_processes_at_the_same_time(paths: list[str], cache: Path, tmp_path: Path) -> None:
-    context = multiprocessing.get_context("forkserver")
-    barrier, results = context.Barrier(2), context.Queue()
+    barrier = multiprocessing.get_context("forkserver").Barrier(2)
     log = tmp_path / "log"
-    processes = [
-        context.Process(target=choose, args=(paths, str(cache), log, barrier, results))
-        for _ in range(2)
-    ]
-    for process in processes:
-        process.start()
-    found = [results.get(timeout=60) for _ in processes]
-    for process in processes:
-        process.join()
+    found = results_at_once("forkserver", choose, [(paths, cache, log, barrier)] * 2)
     assert found == [list(range(0, COUNT, 3))] * 2
     assert log.read_text() == "pass\n"
     assert len(entries(cache)) == 1

@@ -81,47 +81,46 @@ def step_ids(dataset: Any) -> list[int]:
     return [number for batch in dataset for number in batch["steps/id"].flatten().tolist()]
 
 
-class TestSteps:
-    @given(
-        st.sets(st.sampled_from(STEPS)),
-        st.sampled_from([False, True, tio.Shuffle(block=2, window=4)]),
-    )
-    def test_single_steps(self, paths: list[str], kept: set[int], shuffle: Any) -> None:
-        wanted = torch.tensor(sorted(kept), dtype=torch.int64)
+# ---- steps ----
 
-        def keep(batch: Any) -> Any:
-            return torch.isin(batch["steps/id"], wanted)
 
-        part = steps_of(paths, shuffle=shuffle).where(keep, features=["steps/id"])
-        assert sorted(step_ids(part)) == sorted(kept)
-        assert part.num_records == len(kept)
-        assert step_ids(part.replace(shuffle=False)) == sorted(kept)
-        # Parts keep the steps of an episode together.
-        parts = part.split(0.5, 0.5)
-        found = [step_ids(each) for each in parts]
-        assert sorted(found[0] + found[1]) == sorted(kept)
-        episodes = [{number // STRIDE for number in ids} for ids in found]
-        assert not episodes[0] & episodes[1]
-        by_group = part.split(0.5, 0.5, group_by=lambda sample: int(sample["episode"]) % 2)
-        assert sorted(step_ids(by_group[0]) + step_ids(by_group[1])) == sorted(kept)
-        numbers = [STEPS.index(number) for number in kept]
-        assert sorted(step_ids(steps_of(paths).select(numbers))) == sorted(kept)
+@given(
+    st.sets(st.sampled_from(STEPS)),
+    st.sampled_from([False, True, tio.Shuffle(block=2, window=4)]),
+)
+def test_single_steps(paths: list[str], kept: set[int], shuffle: Any) -> None:
+    wanted = torch.tensor(sorted(kept), dtype=torch.int64)
 
-    def test_windows_and_episodes(self, paths: list[str]) -> None:
-        part = steps_of(paths, 2).where(lambda batch: batch["steps/id"][:, 0] % 2 == 0)
-        assert step_ids(part) == [0, 1, 2000, 2001, 3000, 3001, 3002, 3003]
-        assert step_ids(steps_of(paths, 2).take(2)) == [0, 1, 1, 2]
-        part = steps_of(paths).where(lambda batch: batch["episode"] == 2, features=["episode"])
-        assert step_ids(part) == [2000, 2001]
+    def keep(batch: Any) -> Any:
+        return torch.isin(batch["steps/id"], wanted)
 
-    def test_episodes_are_chosen_first(self, paths: list[str]) -> None:
-        schema = {"episode": NUMBER, "steps/id": tio.VarLenFeature("int64")}
-        whole = tio.TFRecordDataset(paths, schema, batch_size=3)
-        chosen = whole.where(lambda batch: batch["episode"] > 2).steps()
-        assert step_ids(chosen) == [3000, 3001, 3002, 3003, 4000]
-        assert step_ids(whole.take(3).steps()) == [0, 1, 2, 2000, 2001]
+    part = steps_of(paths, shuffle=shuffle).where(keep, features=["steps/id"])
+    assert sorted(step_ids(part)) == sorted(kept)
+    assert part.num_records == len(kept)
+    assert step_ids(part.replace(shuffle=False)) == sorted(kept)
+    # Parts keep the steps of an episode together.
+    parts = part.split(0.5, 0.5)
+    found = [step_ids(each) for each in parts]
+    assert sorted(found[0] + found[1]) == sorted(kept)
+    episodes = [{number // STRIDE for number in ids} for ids in found]
+    assert not episodes[0] & episodes[1]
+    by_group = part.split(0.5, 0.5, group_by=lambda sample: int(sample["episode"]) % 2)
+    assert sorted(step_ids(by_group[0]) + step_ids(by_group[1])) == sorted(kept)
+    numbers = [STEPS.index(number) for number in kept]
+    assert sorted(step_ids(steps_of(paths).select(numbers))) == sorted(kept)
 
-    def test_states_of_other_steps(self, paths: list[str]) -> None:
-        state = steps_of(paths).select([1, 2]).state_dict()
-        with pytest.raises(tio.StateMismatchError, match="split is"):
-            steps_of(paths).select([1, 3]).load_state_dict(state)
+
+def test_windows_and_episodes(paths: list[str]) -> None:
+    part = steps_of(paths, 2).where(lambda batch: batch["steps/id"][:, 0] % 2 == 0)
+    assert step_ids(part) == [0, 1, 2000, 2001, 3000, 3001, 3002, 3003]
+    assert step_ids(steps_of(paths, 2).take(2)) == [0, 1, 1, 2]
+    part = steps_of(paths).where(lambda batch: batch["episode"] == 2, features=["episode"])
+    assert step_ids(part) == [2000, 2001]
+
+
+def test_episodes_are_chosen_first(paths: list[str]) -> None:
+    schema = {"episode": NUMBER, "steps/id": tio.VarLenFeature("int64")}
+    whole = tio.TFRecordDataset(paths, schema, batch_size=3)
+    chosen = whole.where(lambda batch: batch["episode"] > 2).steps()
+    assert step_ids(chosen) == [3000, 3001, 3002, 3003, 4000]
+    assert step_ids(whole.take(3).steps()) == [0, 1, 2, 2000, 2001]

@@ -12,12 +12,10 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
-
 from tests.interop.generate import Record, SequenceRecord, Spec, Values
 from tests.support import wire
 from tests.support.messages import Feature, FeatureList
-from tests.support.spellings import KINDS
+from tests.support.spellings import KINDS, LooseSequenceExample, entries_of, kind_and_values
 from tests.support.wire import delimited, tag, varint
 
 NUMBERS = {"string": 1, "float32": 2, "int64": 3}
@@ -192,62 +190,19 @@ def read_sequence(record: bytes, context: list[str], sequence: list[str]) -> Seq
     Raises:
         ProtobufDecodeError: The record is invalid.
     """
-    message = _LooseSequence.FromString(record)
-    lists: dict[str, list[Values]] = {}
-    for part in message.lists:
-        for entry in part.entries:
-            for key in sequence:
-                if entry.key == key.encode():
-                    steps = FeatureList.FromString(b"".join(entry.value)).feature
-                    lists[key] = [values_in(step) for step in steps]
-    found: Record = {}
-    for part in message.context:
-        for entry in part.entries:
-            for key in context:
-                if entry.key == key.encode():
-                    found[key] = values_in(Feature.FromString(b"".join(entry.value)))
+    message = LooseSequenceExample.FromString(record)
+    lists = {
+        key: [values_in(step) for step in FeatureList.FromString(value).feature]
+        for key, value in entries_of(message.lists, sequence)
+    }
+    found = {
+        key: values_in(Feature.FromString(value))
+        for key, value in entries_of(message.context, context)
+    }
     return SequenceRecord(found, lists)
 
 
 def values_in(feature: Any) -> Values:
     """Return the values of a protobuf Feature."""
-    kind = feature.WhichOneof("kind")
-    if kind is None:
-        return Values(None, [])
-    return Values(KINDS[kind], list(getattr(feature, kind).value))
-
-
-def _loose_sequence() -> Any:
-    """Return a message class like SequenceExample, with keys and unparsed values as bytes."""
-    field_type = descriptor_pb2.FieldDescriptorProto
-    package = "torchrec_io_test_loose_sequence"
-    file = descriptor_pb2.FileDescriptorProto(
-        name=f"{package}.proto", package=package, syntax="proto3"
-    )
-
-    def add(message: Any, name: str, number: int, kind: str | None, repeated: bool = True) -> None:
-        label = field_type.LABEL_REPEATED if repeated else field_type.LABEL_OPTIONAL
-        if kind is None:
-            message.field.add(name=name, number=number, type=field_type.TYPE_BYTES, label=label)
-        else:
-            message.field.add(
-                name=name,
-                number=number,
-                type=field_type.TYPE_MESSAGE,
-                type_name=f".{package}.{kind}",
-                label=label,
-            )
-
-    entry = file.message_type.add(name="Entry")
-    add(entry, "key", 1, None, repeated=False)
-    add(entry, "value", 2, None)
-    add(file.message_type.add(name="Map"), "entries", 1, "Entry")
-    sequence = file.message_type.add(name="Sequence")
-    add(sequence, "context", 1, "Map")
-    add(sequence, "lists", 2, "Map")
-    pool = descriptor_pool.DescriptorPool()
-    pool.Add(file)
-    return message_factory.GetMessageClass(pool.FindMessageTypeByName(f"{package}.Sequence"))
-
-
-_LooseSequence: Any = _loose_sequence()
+    kind, values = kind_and_values(feature)
+    return Values(None if kind is None else KINDS[kind], values)

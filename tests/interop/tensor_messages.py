@@ -6,7 +6,6 @@ import math
 import struct
 from typing import Any
 
-from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf.message import DecodeError as ProtobufDecodeError
 
 from tests.interop.tensor_protos import (
@@ -16,54 +15,39 @@ from tests.interop.tensor_protos import (
     TOO_MANY,
     TYPES,
 )
+from tests.support.messages import make_messages
 
 TOO_LARGE = "a serialized tensor that is much larger than its message"
 # Tags of more than 32 bits: protobuf's C++ library, which TensorFlow uses, ignores the upper bits.
 ILLEGAL = "bytes that protobuf's Python parser refuses"
 
-_Field = descriptor_pb2.FieldDescriptorProto
+# The fields of typed lists.
 _LISTS = {
-    5: _Field.TYPE_FLOAT,
-    6: _Field.TYPE_DOUBLE,
-    7: _Field.TYPE_INT32,
-    8: _Field.TYPE_BYTES,
-    9: _Field.TYPE_FLOAT,
-    10: _Field.TYPE_INT64,
-    11: _Field.TYPE_BOOL,
-    12: _Field.TYPE_DOUBLE,
-    13: _Field.TYPE_INT32,
-    16: _Field.TYPE_UINT32,
-    17: _Field.TYPE_UINT64,
+    5: "float",
+    6: "double",
+    7: "int32",
+    8: "bytes",
+    9: "float",
+    10: "int64",
+    11: "bool",
+    12: "double",
+    13: "int32",
+    16: "uint32",
+    17: "uint64",
 }
-
-
-def _message() -> Any:
-    file = descriptor_pb2.FileDescriptorProto(
-        name="torchrec_io_test/tensor.proto", package="torchrec_io_test_tensor", syntax="proto3"
-    )
-
-    def add(message: Any, name: str, number: int, kind: Any, repeated: bool = False) -> None:
-        field = message.field.add(name=name, number=number)
-        field.label = _Field.LABEL_REPEATED if repeated else _Field.LABEL_OPTIONAL
-        if isinstance(kind, str):
-            field.type, field.type_name = _Field.TYPE_MESSAGE, f".{file.package}.{kind}"
-        else:
-            field.type = kind
-
-    add(file.message_type.add(name="Dim"), "size", 1, _Field.TYPE_INT64)
-    add(file.message_type.add(name="Shape"), "dim", 2, "Dim", repeated=True)
-    tensor = file.message_type.add(name="Tensor")
-    add(tensor, "dtype", 1, _Field.TYPE_INT32)
-    add(tensor, "shape", 2, "Shape")
-    add(tensor, "content", 4, _Field.TYPE_BYTES)
-    for number, kind in _LISTS.items():
-        add(tensor, f"list{number}", number, kind, repeated=True)
-    pool = descriptor_pool.DescriptorPool()
-    pool.Add(file)
-    return message_factory.GetMessageClass(pool.FindMessageTypeByName(f"{file.package}.Tensor"))
-
-
-Tensor: Any = _message()
+Tensor: Any = make_messages(
+    "torchrec_io_test_tensor",
+    {
+        "Dim": {"size 1": "int64"},
+        "Shape": {"dim 2": "repeated Dim"},
+        "Tensor": {
+            "dtype 1": "int32",
+            "shape 2": "Shape",
+            "content 4": "bytes",
+            **{f"list{number} {number}": f"repeated {kind}" for number, kind in _LISTS.items()},
+        },
+    },
+)["Tensor"]
 
 
 def reasons_in(serialized: bytes, dtype: str) -> set[str]:

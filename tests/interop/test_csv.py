@@ -69,20 +69,20 @@ def begins_a_field_with_a_break(line: bytes) -> bool:
     return re.search(rb"(^|,)\r", line) is not None
 
 
-@pytest.mark.parametrize("use_quote_delim", [True, False])
+@pytest.mark.parametrize(
+    ("second", "options"),
+    [
+        (None, {"use_quote_delim": True, "na_value": "7"}),
+        (None, {"use_quote_delim": False, "na_value": "7"}),
+        ("out", {"select_cols": [0, 2]}),
+    ],
+)
 @given(lines=LINES)
-def test_lines(tf_oracle: TfOracle, use_quote_delim: bool, lines: list[bytes]) -> None:
+def test_lines(
+    tf_oracle: TfOracle, second: str | None, options: dict[str, Any], lines: list[bytes]
+) -> None:
     lines = [line for line in lines if not begins_a_field_with_a_break(line)]
-    columns = [["string", "left out"], ["string", None]]
-    options = {"use_quote_delim": use_quote_delim, "na_value": "7"}
-    assert ours(lines, columns, **options) == ask(tf_oracle, lines, columns, **options)
-
-
-@given(lines=LINES)
-def test_selected_columns(tf_oracle: TfOracle, lines: list[bytes]) -> None:
-    lines = [line for line in lines if not begins_a_field_with_a_break(line)]
-    columns = [["string", "left out"], ["string", "out"]]
-    options = {"select_cols": [0, 2]}
+    columns = [["string", "left out"], ["string", second]]
     assert ours(lines, columns, **options) == ask(tf_oracle, lines, columns, **options)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -11,9 +10,10 @@ from hypothesis import strategies as st
 
 import torchrec_io as tio
 from tests.conftest import TfOracle
+from tests.support.reading import read
 from tests.support.tfrecord import write_tfrecord
 from torchrec_io._records.sequential import iter_records
-from torchrec_io.errors import TorchRecIOError, TruncatedFileError
+from torchrec_io.errors import TruncatedFileError
 
 # Each example is a request to another process.
 
@@ -43,16 +43,6 @@ def test_files_written_by_tensorflow(
     assert list(tio.TFRecordDataset(path, num_threads=1)) == records
 
 
-def read_until_damage(path: Path, compression: Any) -> tuple[list[bytes], TorchRecIOError | None]:
-    found: list[bytes] = []
-    try:
-        for _, record in iter_records(path, compression=compression):
-            found.append(record)
-    except TorchRecIOError as error:
-        return found, error
-    return found, None
-
-
 RECORDS = [b"first", b"", b"second record", b"x" * 40, bytes(10)]
 
 
@@ -66,14 +56,14 @@ def test_damaged_files(tf_oracle: TfOracle, tmp_path: Path, data: st.DataObject)
     cut = data.draw(st.one_of(st.just(len(stream)), st.integers(0, len(stream))))
     path.write_bytes(stream[:cut])
     answer = tf_oracle.ask(op="read_records", path=str(path), compression="")
-    found, error = read_until_damage(path, None)
-    assert [record.hex() for record in found] == answer["records"]
-    read = sum(len(record) + 16 for record in found)
-    if answer["error"] is None and read != cut:
+    found, error = read(path, compression=None)
+    assert [record.hex() for _, record in found] == answer["records"]
+    size = sum(len(record) + 16 for _, record in found)
+    if answer["error"] is None and size != cut:
         # TensorFlow ignores a few bytes after the last record.
-        assert cut - read < 12
+        assert cut - size < 12
         assert isinstance(error, TruncatedFileError)
-        assert error.offset == read
+        assert error.offset == size
     else:
         assert (error is None) == (answer["error"] is None)
 
@@ -88,8 +78,8 @@ def test_truncated_compressed_files(
     whole = path.read_bytes()
     path.write_bytes(whole[: int(len(whole) * part)])
     answer = tf_oracle.ask(op="read_records", path=str(path), compression=compression)
-    found, error = read_until_damage(path, kind)
-    assert found == RECORDS[: len(found)]
+    found, error = read(path, compression=kind)
+    assert [record for _, record in found] == RECORDS[: len(found)]
     assert len(answer["records"]) <= len(found)
     # TensorFlow accepts some truncated files. This library accepts only empty and complete files.
     cut = 0 < int(len(whole) * part) < len(whole)
@@ -105,4 +95,4 @@ def test_reserved_gzip_flags_are_rejected(tf_oracle: TfOracle, tmp_path: Path) -
     path.write_bytes(stream)
     answer = tf_oracle.ask(op="read_records", path=str(path), compression="GZIP")
     assert answer["error"] == "DataLossError"
-    assert read_until_damage(path, "gzip")[1] is not None
+    assert read(path, compression="gzip")[1] is not None

@@ -14,11 +14,19 @@ from hypothesis import settings
 
 import torchrec_io as tio
 from tests.conftest import TfOracle
-from tests.interop import tensor_protos
 from tests.interop.compare import Result, assert_none, disagreement
 from tests.interop.respell import damage
 from tests.interop.tensor_messages import reasons_in
-from tests.interop.tensor_protos import TYPES, draw_tensor, raw_question
+from tests.interop.tensor_protos import (
+    HALF_COMPLEX,
+    OTHER_LIST,
+    OUT_OF_RANGE,
+    TOO_MANY,
+    TYPES,
+    TensorProto,
+    draw_tensor,
+    raw_question,
+)
 from tests.support.forms import array_to_json
 from tests.support.wire import bytes_feature, entry, example
 from torchrec_io.errors import DecodeError, SchemaError
@@ -135,34 +143,14 @@ def test_damaged_tensors(tf_oracle: TfOracle, seed: int) -> None:
 
 # name: a tensor that only this library rejects, the reason, TensorFlow's answer.
 TAKEN = {
-    "too many values": (
-        tensor_protos.TensorProto("int32", [1], b"", 7, [1, 2]),
-        tensor_protos.TOO_MANY,
-        "01000000",
-    ),
-    "a value for an empty tensor": (
-        tensor_protos.TensorProto("int32", [0], b"", 7, [1]),
-        tensor_protos.TOO_MANY,
-        "",
-    ),
-    "content of an empty tensor": (
-        tensor_protos.TensorProto("int32", [0], b"\0", 7, []),
-        tensor_protos.TOO_MANY,
-        "",
-    ),
-    "values of another dtype": (
-        tensor_protos.TensorProto("int32", [1], b"", 10, [5]),
-        tensor_protos.OTHER_LIST,
-        "00000000",
-    ),
-    "an int8 of 300": (
-        tensor_protos.TensorProto("int8", [1], b"", 7, [300]),
-        tensor_protos.OUT_OF_RANGE,
-        "2c",
-    ),
+    "too many values": (TensorProto("int32", [1], b"", 7, [1, 2]), TOO_MANY, "01000000"),
+    "a value for an empty tensor": (TensorProto("int32", [0], b"", 7, [1]), TOO_MANY, ""),
+    "content of an empty tensor": (TensorProto("int32", [0], b"\0", 7, []), TOO_MANY, ""),
+    "values of another dtype": (TensorProto("int32", [1], b"", 10, [5]), OTHER_LIST, "00000000"),
+    "an int8 of 300": (TensorProto("int8", [1], b"", 7, [300]), OUT_OF_RANGE, "2c"),
     "half a complex number": (
-        tensor_protos.TensorProto("complex64", [1], b"", 9, [1.0, 0.0, 1.0]),
-        tensor_protos.HALF_COMPLEX,
+        TensorProto("complex64", [1], b"", 9, [1.0, 0.0, 1.0]),
+        HALF_COMPLEX,
         "0000803f00000000",
     ),
 }

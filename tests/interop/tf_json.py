@@ -211,23 +211,19 @@ def answer_or_refusal(ask: Callable[[], Json]) -> Json:
 
 def parse_examples(examples: Sequence[bytes], spec: Json) -> Json:
     """Parse a batch of serialized Examples with TensorFlow."""
-
-    def ask() -> Json:
-        serialized = tf.constant(list(examples), dtype=tf.string)
-        parsed = tf.io.parse_example(serialized, spec_from_json(spec))
-        return {"features": features_to_json(parsed, spec)}
-
-    return answer_or_refusal(ask)
+    return parse(tf.io.parse_example, tf.constant(list(examples), dtype=tf.string), spec)
 
 
 def parse_single_example(example: bytes, spec: Json) -> Json:
     """Parse one Example without a batch dimension with TensorFlow."""
+    return parse(tf.io.parse_single_example, tf.constant(example), spec)
 
-    def ask() -> Json:
-        parsed = tf.io.parse_single_example(tf.constant(example), spec_from_json(spec))
-        return {"features": features_to_json(parsed, spec)}
 
-    return answer_or_refusal(ask)
+def parse(function: Callable[..., Json], serialized: Any, spec: Json) -> Json:
+    """Return what a function of TensorFlow parses."""
+    return answer_or_refusal(
+        lambda: {"features": features_to_json(function(serialized, spec_from_json(spec)), spec)}
+    )
 
 
 def parse_sequence_examples(examples: Sequence[bytes], context: Json, sequence: Json) -> Json:
@@ -309,7 +305,9 @@ def parse_tensor(serialized: bytes, dtype: str) -> Json:
     )
 
 
-def decode_image(data: bytes, channels: int, dtype: str, *, frames: bool, exact: bool) -> Json:
+def decode_image(
+    data: bytes, channels: int, dtype: str = "uint8", *, frames: bool = False, exact: bool = True
+) -> Json:
     """Decode an image with ``tf.io.decode_image``, a JPEG with the exact or default transform."""
 
     def ask() -> Json:
@@ -325,10 +323,9 @@ def decode_image(data: bytes, channels: int, dtype: str, *, frames: bool, exact:
     return answer_or_refusal(ask)
 
 
-def serialize_tensor(form: Json) -> bytes:
+def serialize_tensor(array: Json) -> Json:
     """Serialize a tensor with ``tf.io.serialize_tensor``."""
-    serialized: bytes = tf.io.serialize_tensor(array_from_json(form)).numpy()
-    return serialized
+    return {"serialized": tf.io.serialize_tensor(array_from_json(array)).numpy().hex()}
 
 
 # ---- files ----

@@ -27,7 +27,7 @@ of specs, results, refusals and arrays. Requests and their answers:
 ``{"op": "read_records", "path": ..., "compression": "" | "GZIP" | "ZLIB"}``
     ``{"records": [hex, ...], "error": class name or null, "message": message or null}``
 ``{"op": "write_records", "path": ..., "records": [hex, ...], "compression": ...}``
-    ``{}``
+    ``null``
 ``{"op": "run", "folder": ..., "code": [source, ...]}``
     ``{"error": traceback or null}`` of TensorFlow 1 code, run there as a program, with ``tf``
 ``{"op": "read_by_reader", "kind": "lines" | "fixed" | "whole", "paths": [...], "options": {...}}``
@@ -49,6 +49,7 @@ import json
 import os
 import sys
 import traceback
+from collections.abc import Callable
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # must be set before TensorFlow is imported
 
@@ -57,70 +58,13 @@ import tf_json
 import tf_readers
 from tf_json import Json
 
-
-def from_hex(values: list[str]) -> list[bytes]:
-    """Convert several values from hex to bytes."""
-    return [bytes.fromhex(value) for value in values]
+# Members of requests that are bytes, or a list of bytes, in hex.
+BYTES = {"data", "example", "examples", "lines", "records", "serialized", "values"}
 
 
-def answer_parse_example(request: Json) -> Json:
-    """Parse a batch of serialized Examples."""
-    return tf_json.parse_examples(from_hex(request["examples"]), request["spec"])
-
-
-def answer_parse_single_example(request: Json) -> Json:
-    """Parse one Example."""
-    return tf_json.parse_single_example(bytes.fromhex(request["example"]), request["spec"])
-
-
-def answer_parse_sequence_example(request: Json) -> Json:
-    """Parse a batch of serialized SequenceExamples."""
-    return tf_json.parse_sequence_examples(
-        from_hex(request["examples"]), request["context"], request["sequence"]
-    )
-
-
-def answer_parse_single_sequence_example(request: Json) -> Json:
-    """Parse one SequenceExample."""
-    return tf_json.parse_single_sequence_example(
-        bytes.fromhex(request["example"]), request["context"], request["sequence"]
-    )
-
-
-def answer_decode_raw(request: Json) -> Json:
-    """Decode raw bytes."""
-    return tf_json.decode_raw(
-        from_hex(request["values"]),
-        request["dtype"],
-        request["little_endian"],
-        request["fixed_length"],
-    )
-
-
-def answer_parse_tensor(request: Json) -> Json:
-    """Parse a TensorProto."""
-    return tf_json.parse_tensor(bytes.fromhex(request["serialized"]), request["dtype"])
-
-
-def answer_decode_image(request: Json) -> Json:
-    """Decode an image."""
-    return tf_json.decode_image(
-        bytes.fromhex(request["data"]),
-        request["channels"],
-        request.get("dtype", "uint8"),
-        frames=request.get("frames", False),
-        exact=request.get("exact", True),
-    )
-
-
-def answer_serialize_tensor(request: Json) -> Json:
-    """Make a TensorProto."""
-    return {"serialized": tf_json.serialize_tensor(request["array"]).hex()}
-
-
-def answer_read_records(request: Json) -> Json:
+def read_records(path: str, compression: str) -> Json:
     """Read a TFRecord file up to its end or its first error."""
-    records, error = tf_json.read_records(request["path"], request["compression"])
+    records, error = tf_json.read_records(path, compression)
     return {
         "records": [record.hex() for record in records],
         "error": type(error).__name__ if error else None,
@@ -128,21 +72,15 @@ def answer_read_records(request: Json) -> Json:
     }
 
 
-def answer_write_records(request: Json) -> Json:
-    """Write a TFRecord file."""
-    tf_json.write_records(request["path"], from_hex(request["records"]), request["compression"])
-    return {}
-
-
-def answer_run(request: Json) -> Json:
+def run(folder: str, code: list[str]) -> Json:
     """Run a program of TensorFlow 1."""
     names = {"tf": tf.compat.v1, "__name__": "program"}
     before = os.getcwd()
-    os.chdir(request["folder"])
+    os.chdir(folder)
     try:
         with contextlib.redirect_stdout(sys.stderr), tf.Graph().as_default():
-            for code in request["code"]:
-                exec(code, names)  # noqa: S102  # the test that asks has it from a page of ours
+            for part in code:
+                exec(part, names)  # noqa: S102  # the test that asks has it from a page of ours
     except Exception:  # noqa: BLE001  # whatever it is, the test shows it
         return {"error": traceback.format_exc()}
     finally:
@@ -150,36 +88,22 @@ def answer_run(request: Json) -> Json:
     return {"error": None}
 
 
-def answer_read_by_reader(request: Json) -> Json:
-    """Read files with a reader of TensorFlow 1."""
-    return tf_readers.read_by_reader(request["kind"], request["paths"], request["options"])
-
-
-def answer_read_by_dataset(request: Json) -> Json:
-    """Read a file with tf.data."""
-    return tf_readers.read_by_dataset(request["kind"], request["path"], request["options"])
-
-
-def answer_decode_csv(request: Json) -> Json:
-    """Decode lines of CSV separately."""
-    return tf_readers.decode_csv(from_hex(request["lines"]), request["columns"], request["options"])
-
-
-ANSWERS = {
-    "parse_example": answer_parse_example,
-    "parse_single_example": answer_parse_single_example,
-    "parse_sequence_example": answer_parse_sequence_example,
-    "parse_single_sequence_example": answer_parse_single_sequence_example,
-    "decode_raw": answer_decode_raw,
-    "parse_tensor": answer_parse_tensor,
-    "decode_image": answer_decode_image,
-    "serialize_tensor": answer_serialize_tensor,
-    "read_records": answer_read_records,
-    "write_records": answer_write_records,
-    "run": answer_run,
-    "read_by_reader": answer_read_by_reader,
-    "read_by_dataset": answer_read_by_dataset,
-    "decode_csv": answer_decode_csv,
+# The other members of a request are the arguments of the function.
+ANSWERS: dict[str, Callable[..., Json]] = {
+    "parse_example": tf_json.parse_examples,
+    "parse_single_example": tf_json.parse_single_example,
+    "parse_sequence_example": tf_json.parse_sequence_examples,
+    "parse_single_sequence_example": tf_json.parse_single_sequence_example,
+    "decode_raw": tf_json.decode_raw,
+    "parse_tensor": tf_json.parse_tensor,
+    "decode_image": tf_json.decode_image,
+    "serialize_tensor": tf_json.serialize_tensor,
+    "read_records": read_records,
+    "write_records": tf_json.write_records,
+    "run": run,
+    "read_by_reader": tf_readers.read_by_reader,
+    "read_by_dataset": tf_readers.read_by_dataset,
+    "decode_csv": tf_readers.decode_csv,
 }
 
 
@@ -187,7 +111,11 @@ def answer(request: Json) -> Json:
     """Return the answer to a request, or the answers to a list of requests."""
     if isinstance(request, list):
         return [answer(one) for one in request]
-    return ANSWERS[request["op"]](request)
+    arguments = {
+        name: tf_json.map_nested(bytes.fromhex, value) if name in BYTES else value
+        for name, value in request.items()
+    }
+    return ANSWERS[arguments.pop("op")](**arguments)
 
 
 def main() -> None:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import gc
+import multiprocessing
 import weakref
 from typing import Any
 
 import pytest
 import torch
-import torch.multiprocessing
 
 import torchrec_io as tio
-from tests.support.datasets import SCHEMA, open_records, write_files
+from tests.support.datasets import SCHEMA, ids_of, numbers_of, open_records
+from tests.support.processes import results_at_once
 
-COUNT, BATCH = 50, 8
+SIZES = [30, 20]
+COUNT, BATCH = sum(SIZES), 8
 KINDS: dict[str, dict[str, Any]] = {
     "batches": {"batch_size": BATCH},
     "samples": {},
@@ -24,11 +26,6 @@ KINDS: dict[str, dict[str, Any]] = {
 BUSY = "another loop over this loader is running.*leave that loop first.*make another loader"
 
 
-@pytest.fixture(scope="module")
-def paths(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    return write_files(tmp_path_factory.mktemp("iterators"), [30, 20])
-
-
 def make(paths: list[str], kind: str, workers: int) -> Any:
     if kind == "by number":
         dataset: Any = tio.TFRecordMapDataset(paths, SCHEMA)
@@ -37,10 +34,6 @@ def make(paths: list[str], kind: str, workers: int) -> Any:
     return tio.make_loader(
         open_records(paths, **{"shuffle": True, **KINDS[kind]}), num_workers=workers
     )
-
-
-def ids(items: Any) -> list[Any]:
-    return [item["id"].tolist() for item in items]
 
 
 def look(loader: Any, workers: int) -> None:
@@ -60,7 +53,7 @@ def test_a_look_in_a_loop_changes_nothing(paths: list[str], kind: str, workers: 
     for item in plain:
         whole.append(item["id"].tolist())
         states.append(plain.state_dict())
-    following = ids(plain)
+    following = ids_of(plain)
     loader = make(paths, kind, workers)
     found: list[Any] = []
     for item in loader:
@@ -73,18 +66,18 @@ def test_a_look_in_a_loop_changes_nothing(paths: list[str], kind: str, workers: 
         if workers == 0 and 1 < len(found) < len(whole):
             assert loader.state_dict() == states[0]
     assert found == whole
-    assert ids(loader) == following
+    assert ids_of(loader) == following
     loader = make(paths, kind, workers)
     loader.load_state_dict(third)
-    assert ids(loader) == whole[3:]
-    assert ids(loader) == following
+    assert ids_of(loader) == whole[3:]
+    assert ids_of(loader) == following
 
 
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_loop_that_was_left_blocks_nothing(paths: list[str], kind: str, workers: int) -> None:
     loader = make(paths, kind, workers)
-    whole = ids(loader)
+    whole = ids_of(loader)
     loader.set_epoch(0)
     unused = iter(loader)
     for _ in loader:
@@ -95,9 +88,9 @@ def test_a_loop_that_was_left_blocks_nothing(paths: list[str], kind: str, worker
     kept = iter(loader)
     next(kept)
     kept.close()
-    assert ids(loader) == whole
+    assert ids_of(loader) == whole
     loader.set_epoch(0)
-    assert ids(unused) == whole
+    assert ids_of(unused) == whole
 
 
 def test_iterators_at_different_places(paths: list[str]) -> None:
@@ -105,7 +98,7 @@ def test_iterators_at_different_places(paths: list[str]) -> None:
     for kind in ("batches", "samples", "by number"):
         plain = make(paths, kind, 0)
         states = [plain.state_dict() for _ in plain]
-        following = ids(plain)
+        following = ids_of(plain)
         loader = make(paths, kind, 0)
         early, late = iter(loader), iter(loader)
         next(early)
@@ -124,7 +117,7 @@ def test_iterators_at_different_places(paths: list[str]) -> None:
         next(late)
         assert loader.state_dict() == states[1]
         assert len(list(loader)) == len(states) - 2
-        assert ids(loader) == following
+        assert ids_of(loader) == following
         running = iter(loader)
         next(running)
         loader.set_epoch(5)
@@ -137,20 +130,20 @@ def test_dataset_and_loader_at_once(paths: list[str]) -> None:
     dataset: Any = open_records(paths, shuffle=True, batch_size=BATCH)
     loader = tio.make_loader(dataset)
     states = [loader.state_dict() for _ in loader]
-    following = ids(loader)
+    following = ids_of(loader)
     dataset.set_epoch(0)
     for state, _ in zip(states, loader, strict=False):
         assert dataset.state_dict() == loader.state_dict() == state
         next(iter(dataset))
-    assert ids(dataset) == following
+    assert ids_of(dataset) == following
 
 
 def test_workers_that_are_forked_in_a_loop(paths: list[str]) -> None:
     dataset: Any = open_records(paths, batch_size=BATCH)
-    whole = ids(dataset)
+    whole = ids_of(dataset)
     dataset.set_epoch(0)
     for _ in dataset:
-        assert ids(torch.utils.data.DataLoader(dataset, batch_size=None, num_workers=1)) == whole
+        assert ids_of(torch.utils.data.DataLoader(dataset, batch_size=None, num_workers=1)) == whole
         break
 
 
@@ -170,12 +163,12 @@ def test_a_loader_ends_with_its_last_reference(paths: list[str], kind: str, work
         gc.enable()
 
 
-def share_of_a_rank(loader: Any, rank: int, barrier: Any, results: Any) -> None:
+def share_of_a_rank(loader: Any, rank: int, barrier: Any) -> list[int]:
     with pytest.MonkeyPatch.context() as patch:
         for name, value in (("RANK", rank), ("WORLD_SIZE", 2), ("LOCAL_RANK", rank)):
             patch.setenv(name, str(value))
         barrier.wait()
-        results.put([number for batch in loader for number in batch["id"].tolist()])
+        return numbers_of(loader)
 
 
 @pytest.mark.parametrize("workers", [0, 2])
@@ -183,15 +176,6 @@ def test_ranks_that_inherit_a_loader(paths: list[str], workers: int) -> None:
     """Each rank begins where its own share does, though all have the loader of their parent."""
     dataset = open_records(paths, batch_size=1, shuffle=True)
     loader = tio.make_loader(dataset, num_workers=workers)
-    context: Any = torch.multiprocessing.get_context("fork")
-    barrier, results = context.Barrier(2), context.Queue()
-    ranks = [
-        context.Process(target=share_of_a_rank, args=(loader, rank, barrier, results))
-        for rank in range(2)
-    ]
-    for rank in ranks:
-        rank.start()
-    found = [results.get(timeout=30) for _ in ranks]
-    for rank in ranks:
-        rank.join()
+    barrier = multiprocessing.get_context("fork").Barrier(2)
+    found = results_at_once("fork", share_of_a_rank, [(loader, rank, barrier) for rank in (0, 1)])
     assert sorted(found[0] + found[1]) == list(range(COUNT))

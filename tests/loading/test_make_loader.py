@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import multiprocessing
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,7 +22,7 @@ from torch.utils.data import (
 )
 
 import torchrec_io as tio
-from tests.support.datasets import SCHEMA, write_files
+from tests.support.datasets import SCHEMA, ids_of, open_records, write_files
 from tests.support.states import through_json
 from torchrec_io._images import native as native_module
 from torchrec_io._loading.loader import Loader
@@ -30,60 +31,34 @@ SIZES = [13, 0, 7, 10]
 WORKERS = [0, 2]
 
 
-@pytest.fixture(scope="module")
-def paths(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    return write_files(tmp_path_factory.mktemp("loader"), SIZES)
-
-
-def ids_of(items: Any) -> list[Any]:
-    return [item["id"].tolist() for item in items]
-
-
-def backwards(count: int) -> list[int]:
-    return list(range(count))[::-1]
-
-
-# Datasets, and the other arguments of make_loader. tests/contract has datasets of every kind.
-MADE: dict[str, Callable[[list[str]], tuple[Any, dict[str, Any]]]] = {
-    "batches": lambda paths: (
-        tio.TFRecordDataset(paths, SCHEMA, batch_size=4, shuffle=True, seed=5),
-        {},
-    ),
-    "batch size given": lambda paths: (
-        tio.TFRecordDataset(paths, SCHEMA, shuffle=10),
-        {"batch_size": 4},
-    ),
-    "mix": lambda paths: (
-        tio.mix([tio.TFRecordDataset(path, SCHEMA) for path in paths[::2]], weights=[1.0, 2.0]),
-        {"batch_size": 3},
-    ),
-    "by number": lambda paths: (
-        tio.TFRecordMapDataset(paths, SCHEMA),
-        {"batch_size": 4, "sampler": backwards(sum(SIZES))},
-    ),
-    "a part by number": lambda paths: (
-        Subset(tio.TFRecordMapDataset(paths, SCHEMA), range(3, 20, 2)),
-        {"batch_size": 2},
-    ),
-    "samples by number": lambda paths: (tio.TFRecordMapDataset(paths, SCHEMA), {}),
+Opened = dict[str, Callable[[list[str]], Any]]
+# tests/contract has datasets of every kind.
+MADE: Opened = {
+    "batches": lambda paths: open_records(paths, batch_size=4, shuffle=True, seed=5),
+    "batch size given": lambda paths: open_records(paths, shuffle=10),
+    "mix": lambda paths: tio.mix([open_records(path) for path in paths[::2]], weights=[1.0, 2.0]),
+    "by number": lambda paths: tio.TFRecordMapDataset(paths, SCHEMA),
+    "a part by number": lambda paths: Subset(tio.TFRecordMapDataset(paths, SCHEMA), range(3, 20)),
+    "samples by number": lambda paths: tio.TFRecordMapDataset(paths, SCHEMA),
 }
 # Datasets whose position only worker processes know.
-OF_WORKERS: dict[str, Callable[[list[str]], tuple[Any, dict[str, Any]]]] = {
-    "samples": lambda paths: (tio.TFRecordDataset(paths, SCHEMA, shuffle=True), {}),
-    "stream": lambda paths: (
-        tio.TFRecordStream(paths, SCHEMA, batch_size=4, shuffle=6),
-        {},
-    ),
-    "skipping": lambda paths: (
-        tio.TFRecordDataset(paths, SCHEMA, batch_size=4, on_error="skip"),
-        {},
-    ),
+OF_WORKERS: Opened = {
+    "samples": lambda paths: open_records(paths, shuffle=True),
+    "stream": lambda paths: open_records(paths, stream=True, batch_size=4, shuffle=6),
+    "skipping": lambda paths: open_records(paths, batch_size=4, on_error="skip"),
+}
+# Other arguments of make_loader.
+GIVEN: dict[str, dict[str, Any]] = {
+    "batch size given": {"batch_size": 4},
+    "mix": {"batch_size": 3},
+    "by number": {"batch_size": 4, "sampler": [*range(sum(SIZES))][::-1]},
+    "a part by number": {"batch_size": 2},
 }
 
 
 def make(paths: list[str], sort: str, workers: int = 0, **options: Any) -> Loader:
-    dataset, given = {**MADE, **OF_WORKERS}[sort](paths)
-    return tio.make_loader(dataset, num_workers=workers, **given, **options)
+    dataset = {**MADE, **OF_WORKERS}[sort](paths)
+    return tio.make_loader(dataset, num_workers=workers, **GIVEN.get(sort, {}), **options)
 
 
 # ---- items ----
@@ -93,7 +68,7 @@ def make(paths: list[str], sort: str, workers: int = 0, **options: Any) -> Loade
 @pytest.mark.parametrize("sort", MADE)
 def test_batches_are_those_of_the_dataset(paths: list[str], sort: str, workers: int) -> None:
     found = ids_of(make(paths, sort, workers))
-    dataset, given = MADE[sort](paths)
+    dataset, given = MADE[sort](paths), GIVEN.get(sort, {})
     size = given.get("batch_size")
     if isinstance(dataset, IterableDataset):
         expected = ids_of(dataset)
@@ -184,6 +159,60 @@ def test_states_of_workers_need_as_many(paths: list[str], sort: str) -> None:
     other = make(paths, sort, 2)
     other.load_state_dict(before)
     assert ids_of(itertools.islice(other, 3)) == first
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("on_error", ["raise", "skip"])
+def test_the_rest_of_an_epoch_follows(workers: int, on_error: str, tmp_path: Path) -> None:
+    paths = write_files(tmp_path, [50])
+    dataset = open_records(paths, shuffle=True, batch_size=10, on_error=on_error)
+    epochs = []
+    for epoch in range(3):
+        dataset.set_epoch(epoch)
+        epochs.append(ids_of(dataset))
+    loader = tio.make_loader(dataset.replace(), num_workers=workers)
+    assert ids_of(loader) == epochs[0]
+    loader.resume(epoch=1, batches=3)
+    assert loader.state_dict()
+    assert ids_of(loader) == epochs[1][3:]
+    assert ids_of(loader) == epochs[2]
+    next(iter(loader))
+    loader.resume(epoch=0, batches=4)
+    assert ids_of(loader) == epochs[0][4:]
+    loader.resume(epoch=0, batches=5)
+    assert ids_of(loader) == epochs[1]
+
+
+def test_a_map_style_dataset_resumes_by_count(tmp_path: Path) -> None:
+    dataset = tio.TFRecordMapDataset(write_files(tmp_path, [50]), SCHEMA)
+    loader = tio.make_loader(dataset, batch_size=10)
+    loader.resume(epoch=0, batches=3)
+    assert ids_of(loader) == [list(range(30, 40)), list(range(40, 50))]
+    assert len(ids_of(loader)) == 5
+    loader.resume(epoch=0, batches=5)
+    assert len(ids_of(loader)) == 5
+
+
+def test_a_stream_cannot_be_counted(tmp_path: Path) -> None:
+    paths = write_files(tmp_path, [50])
+    stream = tio.make_loader(open_records(paths, stream=True, batch_size=10))
+    with pytest.raises(TypeError, match="a stream cannot be resumed by a number of batches"):
+        stream.resume(epoch=0, batches=1)
+
+
+def test_no_epoch_starts_before_the_first_item(tmp_path: Path) -> None:
+    """Lightning makes an iterator, loads a state, and makes another one."""
+    dataset = open_records(write_files(tmp_path, [50]), shuffle=True, batch_size=10)
+    whole = ids_of(dataset.replace())
+    loader = tio.make_loader(dataset, num_workers=2)
+    unused = iter(loader)
+    loader.resume(epoch=0, batches=1)
+    items = iter(loader)
+    assert ids_of(items) == whole[1:]
+    del unused
+    items = iter(loader)
+    loader.set_epoch(0)  # after the iterator was made
+    assert ids_of(items) == whole
 
 
 # ---- descriptions and errors ----

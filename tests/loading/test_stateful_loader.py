@@ -10,7 +10,7 @@ import pytest
 from torchdata.stateful_dataloader import StatefulDataLoader
 
 import torchrec_io as tio
-from tests.support.datasets import SCHEMA, write_files
+from tests.support.datasets import SCHEMA
 from tests.support.loading import error_of
 from tests.support.states import through_json
 
@@ -18,11 +18,6 @@ from tests.support.states import through_json
 pytestmark = pytest.mark.filterwarnings("ignore:'set_vital' is deprecated:UserWarning")
 
 SIZES = [13, 0, 7, 10]
-
-
-@pytest.fixture(scope="module")
-def paths(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    return write_files(tmp_path_factory.mktemp("stateful"), SIZES)
 
 
 def make(

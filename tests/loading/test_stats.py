@@ -11,7 +11,7 @@ import torch
 from torch.utils.data import ConcatDataset, Dataset, Subset
 
 import torchrec_io as tio
-from tests.support.datasets import SCHEMA, record, write_files
+from tests.support.datasets import SCHEMA, record
 from tests.support.images import encoded, noise, write_images
 from tests.support.statistics import check_times, counts_of, expected, frame_bytes, total
 
@@ -19,11 +19,6 @@ SIZES = [13, 0, 7, 10]
 COUNT = sum(SIZES)
 STORED = sum(frame_bytes(record(number)) for number in range(COUNT))
 WORKERS = [(0, None), (2, "fork"), (2, "forkserver")]
-
-
-@pytest.fixture(scope="module")
-def paths(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    return write_files(tmp_path_factory.mktemp("stats"), SIZES)
 
 
 @pytest.mark.parametrize(("workers", "start"), WORKERS)

@@ -39,6 +39,16 @@ def write_files(folder: Path, sizes: list[int], compression: str | None = None) 
     return paths
 
 
+def ids_of(items: Any) -> list[Any]:
+    """Return the ids of each batch or sample."""
+    return [item["id"].tolist() for item in items]
+
+
+def numbers_of(items: Any) -> list[int]:
+    """Return the ids of all records of batches or samples, in one list."""
+    return [number for item in items for number in item["id"].reshape(-1).tolist()]
+
+
 def open_records(paths: Any, *, stream: bool = False, **options: Any) -> Any:
     """Return a dataset or a stream of files."""
     open_as: Any = tio.TFRecordStream if stream else tio.TFRecordDataset

@@ -19,9 +19,7 @@ def example_of(**features: Values) -> bytes:
     return data
 
 
-def sequence_example_of(
-    context: Mapping[str, Values], lists: Mapping[str, Iterable[Values]]
-) -> bytes:
+def sequence_example_of(context: Mapping[str, Any], lists: Mapping[str, Iterable[Values]]) -> bytes:
     """Serialize a SequenceExample. ``lists`` has the values of each step."""
     message = SequenceExample()
     for name, values in context.items():
@@ -35,12 +33,24 @@ def sequence_example_of(
 
 
 def fill(feature: Feature, values: Values) -> None:
-    """Fill a Feature with values. The first value determines the kind."""
+    """Fill a Feature with values, or with a tuple of a kind and values.
+
+    Without a kind, the first value determines it. The kind "none" is a Feature without a list.
+    """
     if not values:
         return
-    if isinstance(values[0], bytes):
-        feature.bytes_list.value.extend(values)
-    elif isinstance(values[0], float):
-        feature.float_list.value.extend(values)
+    first = values[0]
+    if isinstance(first, str):
+        kind, values = values
     else:
-        feature.int64_list.value.extend(values)
+        kind = (
+            "bytes"
+            if isinstance(first, bytes)
+            else "float"
+            if isinstance(first, float)
+            else "int64"
+        )
+    if kind != "none":
+        stored = getattr(feature, f"{kind}_list")
+        stored.SetInParent()  # also without values
+        stored.value.extend(values)

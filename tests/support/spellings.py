@@ -7,13 +7,13 @@ library differs (keys that are not UTF-8, features that are not requested).
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 from typing import Any
 
-from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from hypothesis import strategies as st
 
 from tests.support import wire
-from tests.support.messages import Feature
+from tests.support.messages import Feature, make_messages
 from tests.support.wire import (
     delimited,
     tag,
@@ -27,34 +27,30 @@ KINDS: dict[str, Any] = {"bytes_list": "string", "float_list": "float32", "int64
 # ---- the loose model: unmerged entries, unparsed Features ----
 
 
-def _loose_example() -> Any:
-    field_type = descriptor_pb2.FieldDescriptorProto
-    file = descriptor_pb2.FileDescriptorProto(
-        name="torchrec_io_test/loose.proto", package="torchrec_io_test_loose", syntax="proto3"
-    )
-    entry_type = file.message_type.add(name="Entry")
-    entry_type.field.add(
-        name="key", number=1, type=field_type.TYPE_BYTES, label=field_type.LABEL_OPTIONAL
-    )
-    entry_type.field.add(
-        name="value", number=2, type=field_type.TYPE_BYTES, label=field_type.LABEL_REPEATED
-    )
-    for name, inner in (("Features", "Entry"), ("Example", "Features")):
-        file.message_type.add(name=name).field.add(
-            name="parts",
-            number=1,
-            type=field_type.TYPE_MESSAGE,
-            type_name=f".torchrec_io_test_loose.{inner}",
-            label=field_type.LABEL_REPEATED,
-        )
-    pool = descriptor_pool.DescriptorPool()
-    pool.Add(file)
-    return message_factory.GetMessageClass(
-        pool.FindMessageTypeByName("torchrec_io_test_loose.Example")
-    )
+# Maps of Features, or of FeatureLists, as lists of entries.
+_LOOSE = make_messages(
+    "torchrec_io_test_loose",
+    {
+        "Entry": {"key 1": "bytes", "value 2": "repeated bytes"},
+        "Map": {"entries 1": "repeated Entry"},
+        "Example": {"features 1": "repeated Map"},
+        "SequenceExample": {"context 1": "repeated Map", "lists 2": "repeated Map"},
+    },
+)
+LooseExample: Any = _LOOSE["Example"]
+LooseSequenceExample: Any = _LOOSE["SequenceExample"]
 
 
-LooseExample: Any = _loose_example()
+def entries_of(maps: Any, keys: list[str]) -> Iterator[tuple[str, bytes]]:
+    """Yield the key and the value of each entry of some keys, of which the last one counts.
+
+    Parts of a message are merged as if they were concatenated.
+    """
+    for each in maps:
+        for item in each.entries:
+            for key in keys:
+                if item.key == key.encode():
+                    yield key, b"".join(item.value)
 
 
 def read_loosely(record: bytes, keys: list[str]) -> dict[str, tuple[str | None, list[Any]]]:
@@ -63,14 +59,8 @@ def read_loosely(record: bytes, keys: list[str]) -> dict[str, tuple[str | None, 
     Raises:
         ProtobufDecodeError: The record is invalid.
     """
-    found: dict[str, tuple[str | None, list[Any]]] = {}
-    for features in LooseExample.FromString(record).parts:
-        for item in features.parts:
-            for key in keys:
-                if item.key == key.encode():
-                    # Parts of a message are merged as if they were concatenated.
-                    found[key] = kind_and_values(Feature.FromString(b"".join(item.value)))
-    return found
+    entries = entries_of(LooseExample.FromString(record).features, keys)
+    return {key: kind_and_values(Feature.FromString(value)) for key, value in entries}
 
 
 def kind_and_values(feature: Any) -> tuple[str | None, list[Any]]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import torchrec_io as tio
+from tests.support.datasets import ids_of
 
 
 def through_json(state: Any) -> Any:
@@ -22,7 +23,7 @@ def rest_of(whole: list[Any], following: list[Any], given: int) -> list[Any]:
 def iterations_of(dataset: Any, count: int, epoch: int = 0) -> list[list[Any]]:
     """Return the ids of the items of successive iterations, of which the first has an epoch."""
     dataset.set_epoch(epoch)
-    return [[item["id"].tolist() for item in dataset] for _ in range(count)]
+    return [ids_of(dataset) for _ in range(count)]
 
 
 def states_of(dataset: tio.TFRecordDataset) -> Iterator[tuple[int, dict[str, Any]]]:

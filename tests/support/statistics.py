@@ -8,27 +8,21 @@ from typing import Any
 
 import torchrec_io as tio
 
+COUNTS = ("records", "bytes", "batches", "skipped", "repeated")
 STEPS = ("reading", "checking", "parsing", "decoding", "transform")
 TIMES = (*STEPS, "waiting_for_consumer", "waiting_for_data", "copying", "seconds")
 
 
 def counts_of(stats: tio.LoadingStats) -> dict[str, int]:
     """Return the numbers that do not depend on speed."""
-    names = ("records", "bytes", "batches", "skipped", "repeated")
-    return {name: getattr(stats, name) for name in names}
+    return {name: getattr(stats, name) for name in COUNTS}
 
 
 def expected(
     records: int, stored: int, batches: int = 0, skipped: int = 0, repeated: int = 0
 ) -> dict[str, int]:
     """Return numbers as those of :func:`counts_of`."""
-    return {
-        "records": records,
-        "bytes": stored,
-        "batches": batches,
-        "skipped": skipped,
-        "repeated": repeated,
-    }
+    return dict(zip(COUNTS, (records, stored, batches, skipped, repeated), strict=True))
 
 
 def frame_bytes(record: bytes) -> int:

@@ -25,43 +25,10 @@ from torchrec_io._tensors import columns as columns_module
 # ---- like a dict ----
 
 
-def test_a_batch_is_read_as_a_dict() -> None:
-    batch = make_batch(2)
-    names = ["id", "scores", "name", "tokens", "narrow", "words", "image", "arrays", "steps"]
-    names += ["padded", "labels", "frames", "sparse"]
-    assert list(batch) == list(batch.keys()) == names
-    assert len(batch) == len(names)
-    assert "id" in batch
-    assert "shape" not in batch
-    assert batch.get("id") is batch["id"]
-    assert batch.get("shape") is None
-    assert batch.get("shape", 3) == 3
-    with pytest.raises(KeyError):
-        batch["shape"]
-    assert dict(batch).keys() == batch.keys()
-    assert dict(**batch)["id"] is batch["id"]
-    assert [id(value) for _, value in batch.items()] == [id(batch[name]) for name in names]
-    assert [id(value) for value in batch.values()] == [id(batch[name]) for name in names]
-    assert list(batch.lengths) == ["padded", "labels"]
-
-
 def test_loaders_keep_a_batch_whole() -> None:
     # DataLoader handles the items of a mapping or sequence one by one.
     batch = make_batch(2)
     assert not isinstance(batch, (Mapping, Sequence))
-
-
-def test_repr_of_a_batch() -> None:
-    text = repr(make_batch(2))
-    for part in (
-        "id: int64[2]",
-        "scores: float32[2, 2]",
-        "name: bytes[2]",
-        "narrow: Ragged float32[2, ...]",
-        "words: Ragged bytes[2, ...]",
-        "image: list of 2 tensors",
-    ):
-        assert part in text
 
 
 # ---- elsewhere ----

@@ -11,29 +11,14 @@ from hypothesis import strategies as st
 
 import torchrec_io as tio
 from tests.support.every_kind import plain, tensors_of
+from tests.support.examples import example_of
 from torchrec_io import BytesArray, Ragged, Sample
-
-DTYPES = [
-    torch.int64,
-    torch.int32,
-    torch.int16,
-    torch.int8,
-    torch.uint64,
-    torch.uint32,
-    torch.uint16,
-    torch.uint8,
-    torch.bool,
-    torch.float32,
-    torch.float64,
-    torch.float16,
-    torch.bfloat16,
-]
-
+from torchrec_io._schema.dtypes import RAW_DTYPES
 
 # ---- what comes out of which ----
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dtype", [getattr(torch, name) for name in RAW_DTYPES])
 @pytest.mark.parametrize("shape", [(), (3,), (2, 0), (2, 3)])
 def test_tensors_of_one_shape_are_stacked(dtype: torch.dtype, shape: tuple[int, ...]) -> None:
     tensors = [
@@ -141,11 +126,6 @@ def test_no_samples_are_rejected(make: Any) -> None:
         make([])
 
 
-def test_samples_with_different_keys_are_rejected() -> None:
-    with pytest.raises(ValueError, match=r"must have the same keys, but some lack {'b'}"):
-        tio.collate([{"a": 1}, {"a": 1, "b": 2}])
-
-
 @pytest.mark.parametrize("value", [None, [1], (1, 2), object()])
 def test_values_of_unsupported_types_are_rejected(value: Any) -> None:
     with pytest.raises(
@@ -163,3 +143,37 @@ def test_sparse_arrays_of_different_shapes_are_rejected() -> None:
         tio.collate([{"x": one}, {"x": other}])
     with pytest.raises(TypeError, match="Sparse and Tensor"):
         tio.collate([{"x": one}, {"x": torch.zeros(3)}])
+
+
+# ---- rows of batches ----
+
+
+def test_changed_offsets_never_lead_outside_of_the_values() -> None:
+    """Offsets are Tensors that a user may change, also between two calls."""
+    schema = {
+        "words": tio.VarLenFeature("string"),
+        "name": tio.FixedLenFeature([], "string"),
+        "narrow": tio.RaggedFeature("int64", "x"),
+        "sparse": tio.SparseFeature("si", "sv", "float32", 40),
+    }
+    stored = [
+        example_of(words=[b"w" * i] * i, name=[b"n"], x=[i] * i, si=[i, 39], sv=[0.5, 1.0])
+        for i in range(1, 6)
+    ]
+    batch = tio.parse_examples(stored, schema)
+    samples = batch.samples()
+    assert tio.collate(samples[1:4])["narrow"].tolist() == [[2] * 2, [3] * 3, [4] * 4]
+    for value in (batch["words"], batch["words"].values, batch["name"], batch["narrow"]):
+        value.offsets[:] = torch.tensor([-5, 1 << 30] * len(value.offsets))[: len(value.offsets)]
+    batch["sparse"].indices[:] = torch.randint(-9, 1 << 40, batch["sparse"].indices.shape)
+    joined = tio.collate(samples[1:4])
+    for value in (joined["words"], joined["words"].values, joined["narrow"]):
+        assert value.offsets[0] == 0
+        assert bool((value.offsets.diff() >= 0).all())
+
+
+def test_too_many_values_for_int32_offsets() -> None:
+    feature = tio.RaggedFeature("int64", "x")
+    [sample] = tio.parse_examples([example_of(x=[1] * (1 << 15))], {"x": feature}).samples()
+    with pytest.raises(OverflowError, match="row_splits_dtype='int64'"):
+        tio.collate([sample] * (1 << 16))

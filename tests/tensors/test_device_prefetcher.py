@@ -21,7 +21,7 @@ from torchdata.stateful_dataloader import StatefulDataLoader
 
 import torchrec_io as tio
 import torchrec_io._loading.loader  # not first while a test has replaced what it imports
-from tests.support.datasets import SCHEMA, write_files
+from tests.support.datasets import SCHEMA, ids_of, write_files
 from tests.support.every_kind import make_batch, tensors_of
 from tests.support.fake_cuda import DeviceBatch, FakeGpu, HostBatch
 from tests.support.states import iterations_of, rest_of
@@ -29,8 +29,6 @@ from torchrec_io._tensors import device as device_module
 
 # What torchdata 0.11 does when it makes a loader.
 pytestmark = pytest.mark.filterwarnings("ignore:'set_vital' is deprecated:UserWarning")
-needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")
-without_cuda = pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
 
 
 @pytest.fixture
@@ -39,11 +37,12 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> FakeGpu:
 
 
 class Numbers:
-    """A loader of batches of one number; notes how many were taken."""
+    """A loader of batches of one number, then of an error; notes how many were taken."""
 
-    def __init__(self, gpu: FakeGpu, count: int) -> None:
+    def __init__(self, gpu: FakeGpu, count: int, error: BaseException | None = None) -> None:
         self.gpu = gpu
         self.count = count
+        self.error = error
         self.taken = 0
         self.most_live = 0  # batches on the device when another was asked for
 
@@ -55,6 +54,8 @@ class Numbers:
             self.taken += 1
             self.most_live = max(self.most_live, self.gpu.live)
             yield HostBatch(self.gpu, number)
+        if self.error is not None:
+            raise self.error
 
 
 # ---- streams ----
@@ -162,12 +163,8 @@ def test_batches_of_every_form(gpu: FakeGpu) -> None:
 
 
 def test_an_error_is_raised_after_the_batches_before_it(gpu: FakeGpu) -> None:
-    class Broken(Numbers):
-        def __iter__(self) -> Iterator[HostBatch]:
-            yield from itertools.islice(super().__iter__(), 3)
-            raise tio.DecodeError("it is damaged", record=3)
-
-    prefetcher = tio.DevicePrefetcher(Broken(gpu, 9), "cuda", depth=4)
+    error = tio.DecodeError("it is damaged", record=3)
+    prefetcher = tio.DevicePrefetcher(Numbers(gpu, 3, error), "cuda", depth=4)
     for _ in range(2):
         seen: list[int] = []
         with pytest.raises(tio.DecodeError, match="it is damaged"):
@@ -183,14 +180,9 @@ def test_an_error_is_raised_after_the_batches_before_it(gpu: FakeGpu) -> None:
 def test_errors_that_end_the_program_are_raised_at_once(
     gpu: FakeGpu, stop: type[BaseException]
 ) -> None:
-    class Interrupted(Numbers):
-        def __iter__(self) -> Iterator[HostBatch]:
-            yield from itertools.islice(super().__iter__(), 3)
-            raise stop
-
     seen: list[int] = []
     with pytest.raises(stop) as info:
-        for batch in tio.DevicePrefetcher(Interrupted(gpu, 9), "cuda", depth=2):
+        for batch in tio.DevicePrefetcher(Numbers(gpu, 3, stop()), "cuda", depth=2):
             batch.use(seen)
             del batch
     assert gpu.live == 0
@@ -253,10 +245,6 @@ SIZES = [13, 0, 7]
 @pytest.fixture
 def paths(tmp_path: Path) -> list[str]:
     return write_files(tmp_path, SIZES)
-
-
-def ids_of(items: Any) -> list[Any]:
-    return [item["id"].tolist() for item in items]
 
 
 def loader_of(paths: list[str], kind: str) -> Any:
@@ -383,87 +371,7 @@ def test_a_device_without_streams_gets_copies() -> None:
             assert tensor.is_meta
 
 
-@without_cuda
-def test_a_device_that_is_not_there() -> None:
-    with pytest.raises(
-        RuntimeError, match=r"device 'cuda' does not exist: PyTorch finds no CUDA device"
-    ):
-        tio.DevicePrefetcher([], "cuda")
-
-
 @pytest.mark.parametrize("depth", [0, -1, 1.5, True])
 def test_invalid_depth(depth: Any) -> None:
     with pytest.raises(ValueError, match="depth must be a positive integer, got"):
         tio.DevicePrefetcher([], "cpu", depth)
-
-
-# ---- with CUDA ----
-
-
-@pytest.mark.gpu
-@needs_cuda
-@pytest.mark.parametrize("depth", [1, 2, 8])
-def test_batches_are_whole_on_a_busy_device(depth: int) -> None:
-    batches = [make_batch(50, first=50 * i) for i in range(20)]
-    busy = torch.randn(2000, 2000, device="cuda")
-    sums = []
-    for batch in tio.DevicePrefetcher(batches, "cuda", depth):
-        assert batch["id"].is_cuda
-        for _ in range(10):
-            busy = (busy @ busy).clamp(-1, 1)
-        sums.append(batch["id"].sum() + batch["tokens"].values.sum())
-        del batch  # its memory may be had by the next copy, once the sums are made
-    expected = [int(batch["id"].sum() + batch["tokens"].values.sum()) for batch in batches]
-    assert [int(each) for each in sums] == expected
-
-
-@pytest.mark.gpu
-@needs_cuda
-def test_later_epochs_use_the_same_memory() -> None:
-    """PyTorch has 32 streams, and keeps memory for each."""
-    batches = [make_batch(50, first=50 * i) for i in range(20)]
-    reserved = []
-    for _ in range(10):
-        assert sum(batch["id"].is_cuda for batch in tio.DevicePrefetcher(batches, "cuda")) == 20
-        torch.cuda.synchronize()
-        reserved.append(torch.cuda.memory_reserved())
-    assert reserved[-1] == reserved[0]
-
-
-@pytest.mark.gpu
-@needs_cuda
-@pytest.mark.parametrize("workers", [0, 2])
-def test_make_loader_feeds_a_gpu(paths: list[str], workers: int) -> None:
-    dataset = tio.TFRecordDataset(paths, SCHEMA, batch_size=3, shuffle=True)
-    loader = tio.make_loader(
-        dataset,
-        num_workers=workers,
-        device="cuda",
-        multiprocessing_context="spawn" if workers else None,
-    )
-    assert "page-locked memory: yes" in loader.describe()
-    expected = ids_of(tio.make_loader(dataset.replace()))
-    seen, states = [], []
-    for batch in loader:
-        assert batch.device.type == "cuda"
-        seen.append(batch["id"].tolist())
-        states.append(loader.state_dict())
-    assert seen == expected
-    loader.load_state_dict(states[2])
-    assert ids_of(loader) == expected[3:]
-
-
-@pytest.mark.gpu
-@needs_cuda
-def test_collating_into_page_locked_memory() -> None:
-    samples = make_batch(6).samples()
-    for batch in (tio.pin_collate(samples), tio.pad_collate(samples, pin_memory=True)):
-        assert batch.is_pinned()
-        assert batch.pin_memory() is batch
-        assert tio.pin_memory([batch])[0] is batch
-    held = [tio.pin_collate(make_batch(6, first=i).samples()) for i in range(20)]
-    moved = [batch.to("cuda", non_blocking=True) for batch in held]
-    for i, batch in enumerate(held):
-        assert batch["id"].tolist() == list(range(i, i + 6))
-    for i, batch in enumerate(moved):
-        assert batch["id"].tolist() == list(range(i, i + 6))

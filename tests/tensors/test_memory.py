@@ -54,14 +54,22 @@ def test_records_with_too_few_values_are_reported_first() -> None:
             tio.parse_examples([BYTES] * 3, {"x": tio.RawFeature(dtype, [1 << 59])})
 
 
+def allow_at_most(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let allocations of more bytes fail."""
+    allocate = _core.allocate
+
+    def at_most(size: int) -> Any:
+        if size > most:
+            raise MemoryError("std::bad_alloc")
+        return allocate(size)
+
+    monkeypatch.setattr(_core, "allocate", at_most)
+
+
 @pytest.fixture
 def no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """No arena is to be had, as small as it may be."""
-
-    def fail(_: int) -> Any:
-        raise MemoryError("std::bad_alloc")
-
-    monkeypatch.setattr(_core, "allocate", fail)
+    allow_at_most(-1, monkeypatch)
 
 
 @pytest.mark.usefixtures("no_memory")
@@ -109,18 +117,6 @@ class TestTheLargestColumnIsNamed:
         samples = [{"x": torch.zeros(1000), "n": 1}] * 3
         with pytest.raises(MemoryError, match=r"of 3 records.* column 'x', float32\[3, 1000\]"):
             tio.collate(samples)
-
-
-def allow_at_most(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let allocations of more bytes fail."""
-    allocate = _core.allocate
-
-    def at_most(size: int) -> Any:
-        if size > most:
-            raise MemoryError("std::bad_alloc")
-        return allocate(size)
-
-    monkeypatch.setattr(_core, "allocate", at_most)
 
 
 def test_padding_that_needs_more_memory_than_the_values(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -84,6 +84,7 @@ def test_a_batch_is_like_a_nested_dict() -> None:
         with pytest.raises(KeyError):
             batch[name]
     assert dict(batch).keys() == dict(**batch).keys() == batch.keys()
+    assert all(value is batch[name] for name, value in zip(batch, batch.values(), strict=True))
     assert list(batch.lengths) == ["steps/padded", "steps/image"]
     assert repr(batch) == (
         "Batch(id: int64[3], objects: {label: Ragged int32[3, ...], deep: {name: Ragged "

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import copy
 import pickle
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable
 
 import pytest
 import torch
 from torch import Tensor
 from torch._dynamo.testing import CompileCounterWithBackend
-from torch.utils.data import DataLoader, IterableDataset, _utils, default_collate
+from torch.utils.data import _utils, default_collate
 
 import torchrec_io as tio
 from tests.support.every_kind import all_tensors, contents, make_batch, plain
-from torchrec_io._tensors import columns as columns_module
 from torchrec_io._tensors import device as device_module
 
 
@@ -67,43 +65,6 @@ def test_one_storage_after_each_copy(way: str) -> None:
     else:
         shapes = [(tensor.shape, tensor.dtype) for tensor in all_tensors(batch)]
         assert [(tensor.shape, tensor.dtype) for tensor in all_tensors(there)] == shapes
-
-
-# ---- from workers ----
-
-
-class Source(IterableDataset[Any]):
-    """Batches of every kind; the arena is inline in the message, or a storage of its own."""
-
-    def __init__(self, inline: bool, count: int = 6) -> None:
-        self.inline = inline
-        self.count = count
-
-    def __iter__(self) -> Iterator[tio.Batch]:
-        columns_module._INLINE_BYTES = 1 << 20 if self.inline else -1
-        for i in range(self.count):
-            yield make_batch(4, first=i)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("method", "inline"), [("fork", True), ("fork", False), ("forkserver", False)]
-)
-def test_one_storage_from_workers(method: str, inline: bool) -> None:
-    """And old batches stay as they are, though persistent workers go on making others."""
-    loader: DataLoader[Any] = DataLoader(
-        Source(inline),
-        batch_size=None,
-        num_workers=1,
-        persistent_workers=True,
-        multiprocessing_context=method,
-    )
-    held = [*loader, *loader]
-    assert len({batch.arena.data_ptr() for batch in held}) == len(held) == 12
-    for number, batch in enumerate(held):
-        assert storages_of(batch) == {batch.arena.untyped_storage()._cdata}
-        assert batch.arena.is_shared() != inline
-        assert contents(batch) == contents(make_batch(4, first=number % 6))
 
 
 # ---- pinning ----

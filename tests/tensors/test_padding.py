@@ -13,6 +13,7 @@ import torchrec_io as tio
 from tests.support.every_kind import contents, make_batch
 from tests.support.images import encoded, noise, record_of
 from torchrec_io import BytesArray, Ragged, Sample
+from torchrec_io._schema.dtypes import RAW_DTYPES
 
 
 def pad_plainly(rows: list[list[Any]], length: int, max_len: int | None, fill: Any) -> list[Any]:
@@ -20,26 +21,13 @@ def pad_plainly(rows: list[list[Any]], length: int, max_len: int | None, fill: A
     return [row + [fill] * (length - len(row)) for row in cut]
 
 
-@pytest.mark.parametrize(
-    "dtype",
-    [
-        "bool",
-        "uint8",
-        "uint16",
-        "uint32",
-        "uint64",
-        "int8",
-        "int32",
-        "float16",
-        "bfloat16",
-        "float64",
-    ],
-)
+@pytest.mark.parametrize("numbers", [getattr(torch, name) for name in RAW_DTYPES])
 @pytest.mark.parametrize("inner", [(), (2,), (2, 3), (0,)])
 @pytest.mark.parametrize("max_len", [None, 2])
-def test_every_dtype_and_shape(dtype: str, inner: tuple[int, ...], max_len: int | None) -> None:
+def test_every_dtype_and_shape(
+    numbers: torch.dtype, inner: tuple[int, ...], max_len: int | None
+) -> None:
     size = torch.Size(inner).numel()
-    numbers = getattr(torch, dtype)
     values = (torch.arange(6 * size) % 2).to(numbers).reshape(6, *inner)
     ragged = Ragged(values, torch.tensor([0, 2, 2, 5, 6]))
     padded = ragged.to_padded(1, max_len, buckets=(4,))

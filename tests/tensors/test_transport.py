@@ -160,32 +160,11 @@ def test_layouts_that_are_equal_but_not_the_same() -> None:
 # ---- both ends in one process, to say what happens when ----
 
 
-@pytest.fixture
-def sender() -> Iterator[Any]:
-    made = transport._Sender()
-    yield made
-    made.close()
-    gc.collect()
-    assert mapped_slots() == 0
-
-
 def arrived(message: Any, receiver: Any) -> tio.Batch:
     receive, (place, form) = message
     assert receive is transport._receive
     batch: tio.Batch = receiver.take(place, form)
     return batch
-
-
-def check_all(held: list[tuple[int, int, tio.Batch]]) -> None:
-    for number, size, batch in held:
-        assert len(batch["x"]) == 1
-        assert batch["x"].equal(torch.full((1, size), number))
-
-
-def kept_by(receiver: Any, sender: Any) -> dict[int, Any]:
-    """As for a worker that is still there."""
-    slots: dict[int, Any] = receiver._slots.setdefault(sender._name, {})
-    return slots
 
 
 @given(
@@ -196,7 +175,7 @@ def kept_by(receiver: Any, sender: Any) -> dict[int, Any]:
 def test_no_slot_is_lost(steps: list[tuple[str, int]]) -> None:
     """Whatever the sizes, and in whichever order batches are let go of."""
     sender, receiver = transport._Sender(), transport._Receiver()
-    slots = kept_by(receiver, sender)
+    slots = receiver._slots.setdefault(sender._name, {})  # as for a worker that is still there
     under_way: list[tuple[int, int, Any]] = []
     held: list[tuple[int, int, tio.Batch]] = []
 
@@ -216,7 +195,7 @@ def test_no_slot_is_lost(steps: list[tuple[str, int]]) -> None:
             arrive()
         elif step == "drop" and held:
             held.pop(which % len(held))
-        check_all(held)
+        assert all(batch["x"].equal(torch.full((1, size), at)) for at, size, batch in held)
     while under_way:
         arrive()
     assert len(sender._slots) <= transport._MOST_SLOTS
@@ -226,17 +205,17 @@ def test_no_slot_is_lost(steps: list[tuple[str, int]]) -> None:
     sender.close()
 
 
-def test_a_worker_that_ended_before_its_slot_had_arrived(
-    sender: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_worker_that_ended_before_its_slot_had_arrived(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: Any) -> Any:
         raise FileNotFoundError
 
+    sender = transport._Sender()
     message = sender.send(batch_of(1, 5000))
     monkeypatch.setattr(os, "open", fail)
     expected = rf"DataLoader worker \(pid {os.getpid()}\) ended"
     with pytest.raises(RuntimeError, match=expected):
         arrived(message, transport._Receiver())
+    sender.close()
 
 
 def test_a_child_keeps_a_batch_that_its_parent_lets_go_of() -> None:
