@@ -37,6 +37,12 @@ def kinds_of(path: str) -> dict[str, Any]:
         ("TFRecordStream", "batch", "pass batch_size=n"),
         ("MixedDataset", "shuffle", "pass shuffle=True"),
         ("TFRecordMapDataset", "batch", "pass batch_size=n"),
+        ("TFRecordDataset", "repeat", "pass epochs=n"),
+        ("TextLineDataset", "skip", "use select(numbers)"),
+        ("TFRecordStream", "shard", "each rank and each DataLoader worker gets its own share"),
+        ("MixedDataset", "concatenate", "pass the files of both as one list"),
+        ("TFRecordMapDataset", "prefetch", "batches are loaded ahead"),
+        ("TFRecordDataset", "cache", "pass cache=tio.BlockCache("),
     ],
 )
 def test_the_error_names_another_way(path: str, kind: str, method: str, instead: str) -> None:
@@ -46,6 +52,12 @@ def test_the_error_names_another_way(path: str, kind: str, method: str, instead:
     assert str(raised.value).startswith(f"{kind} has no {method}(): {instead}")
     assert not hasattr(dataset, method)
     assert method not in dir(dataset)
+
+
+def test_records_by_number(path: str) -> None:
+    for dataset in (tio.TFRecordDataset(path, SCHEMA), tio.TFRecordStream(path)):
+        with pytest.raises(TypeError, match=r"TFRecordMapDataset\(paths, schema\)\[number\]"):
+            dataset[0]
 
 
 def test_all_else_is_as_usual(path: str) -> None:

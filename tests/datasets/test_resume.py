@@ -76,6 +76,26 @@ def test_state_follows_the_last_set_epoch_or_iteration(paths: list[str]) -> None
     assert dataset.state_dict()["epoch"] == 5
 
 
+@pytest.mark.parametrize("stream", [False, True])
+def test_the_state_is_that_of_the_iterator_that_yielded_last(
+    paths: list[str], stream: bool
+) -> None:
+    dataset = open_records(paths, batch_size=2, stream=stream)
+    states = [dataset.state_dict() for _ in dataset]
+    dataset = open_records(paths, batch_size=2, stream=stream)
+    first = iter(dataset)
+    for expected in states[:3]:
+        next(first)
+        assert dataset.state_dict() == expected
+    second = iter(dataset)
+    assert dataset.state_dict() == states[2]
+    for expected in states[:2]:
+        next(second)
+        assert dataset.state_dict() == expected
+    next(first)
+    assert dataset.state_dict() == states[3]
+
+
 # ---- other numbers of ranks ----
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import multiprocessing
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -359,6 +361,50 @@ def test_attributes_of_the_loader(paths: list[str]) -> None:
     endless = tio.make_loader(tio.TFRecordDataset(paths, SCHEMA, epochs=None), batch_size=4)
     with pytest.raises(TypeError, match="endless"):
         len(endless)
+
+
+@pytest.mark.parametrize(
+    ("name", "instead"),
+    [
+        ("shuffle", r"RandomSampler\(dataset\)"),
+        ("drop_last", "drop_last=True to the dataset"),
+        ("batch_sampler", "batch_size=n"),
+        ("persistent_workers", "always kept"),
+        ("pin_memory_device", "device=device"),
+        ("generator", "seed=n"),
+        ("batchsize", r"help\(tio.make_loader\)"),
+    ],
+)
+def test_other_arguments_of_data_loaders(paths: list[str], name: str, instead: str) -> None:
+    loose: Any = tio.make_loader
+    with pytest.raises(TypeError, match=f"make_loader has no argument '{name}': .*{instead}"):
+        loose(open_records(paths), **{name: None})
+
+
+def mark(folder: Path, worker: int) -> None:
+    (folder / str(worker)).touch()
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+def test_each_worker_is_initialized(paths: list[str], tmp_path: Path, method: str) -> None:
+    loader = make(
+        paths,
+        "batches",
+        2,
+        multiprocessing_context=method,
+        worker_init_fn=functools.partial(mark, tmp_path),
+    )
+    ids_of(loader)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["0", "1"]
+
+
+def test_a_slow_worker_is_an_error(paths: list[str]) -> None:
+    endless = open_records(paths, batch_size=4, transform=lambda _: time.sleep(600))
+    loader = tio.make_loader(endless, num_workers=1, timeout=0.5, multiprocessing_context="fork")
+    with pytest.raises(RuntimeError, match=r"timed out after 0\.5 seconds"):
+        next(iter(loader))
+    with pytest.raises(ValueError, match="timeout is for worker processes"):
+        tio.make_loader(endless, timeout=0.5)
 
 
 # ---- samplers ----

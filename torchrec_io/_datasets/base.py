@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from abc import ABCMeta
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from torch.utils.data import IterableDataset
 from typing_extensions import TypeVar
@@ -98,6 +98,17 @@ class RecordDataset(MissingMethods, IterableDataset[Item_co], metaclass=_Dataset
 
     def __iter__(self) -> Iterator[Item_co]:
         return self._session.iterate()
+
+    def __getitem__(self, number: Any) -> NoReturn:
+        """Refuse it: an order yields records, and another class has them by number.
+
+        Raises:
+            TypeError: Always.
+        """
+        raise TypeError(
+            f"a {type(self).__name__} yields records in their order and has none by number: use "
+            "tio.TFRecordMapDataset(paths, schema)[number] for TFRecord files"
+        )
 
     def __repr__(self) -> str:
         return describe(type(self).__name__, self._session)

@@ -9,6 +9,16 @@ _INSTEAD = {
     "filter": "use where(predicate), which datasets of indexed files have",
     "batch": "pass batch_size=n to the dataset, or to the DataLoader of a map-style dataset",
     "shuffle": "pass shuffle=True to the dataset, or to the DataLoader of a map-style dataset",
+    "repeat": "pass epochs=n to the dataset, or epochs=None for an endless one; each loop over a "
+    "loader is another epoch",
+    "skip": "use select(numbers) to leave records out, and resume() or load_state_dict() to go on "
+    "where a run stopped",
+    "shard": "each rank and each DataLoader worker gets its own share; pass rank=i and "
+    "world_size=n to choose it",
+    "concatenate": "pass the files of both as one list of paths, or mix them with tio.mix()",
+    "prefetch": "batches are loaded ahead by num_threads=n threads, or by the workers of a loader",
+    "cache": "pass cache=tio.BlockCache(directory, max_bytes=n) to keep remote or compressed "
+    "files on the local disk; local files need no cache",
 }
 
 

@@ -200,6 +200,20 @@ class _LoaderOptions(TypedDict, total=False):
     sampler: Iterable[int] | None
     prefetch_factor: int | None
     multiprocessing_context: Any
+    timeout: float
+    worker_init_fn: Callable[[int], Any] | None
+
+
+# Arguments of PyTorch's DataLoader that a loader lacks, and what to write instead.
+_INSTEAD = {
+    "shuffle": "pass shuffle=True to the dataset; a map-style dataset takes "
+    "sampler=torch.utils.data.RandomSampler(dataset), or the DistributedSampler of several ranks",
+    "drop_last": "pass drop_last=True to the dataset, which must not be map-style",
+    "batch_sampler": "pass batch_size=n, and sampler=numbers for a map-style dataset",
+    "persistent_workers": "workers are always kept from epoch to epoch",
+    "pin_memory_device": "pass device=device",
+    "generator": "pass seed=n to the dataset, or a sampler with this generator",
+}
 
 
 @overload
@@ -237,6 +251,9 @@ def make_loader(
     sampler: Iterable[int] | None = None,
     prefetch_factor: int | None = None,
     multiprocessing_context: Any = None,
+    timeout: float = 0,
+    worker_init_fn: Callable[[int], Any] | None = None,
+    **others: Any,
 ) -> Loader[Any]:
     """Make the loader of a training loop.
 
@@ -269,15 +286,25 @@ def make_loader(
         prefetch_factor: Number of batches that each worker loads ahead.
         multiprocessing_context: Start method of workers: "fork", "spawn", "forkserver" or a
             context.
+        timeout: Seconds to wait for a batch of a worker before a RuntimeError; 0 waits as long as
+            it takes.
+        worker_init_fn: Called in each worker with its number, before it loads.
+        others: Refused, with what to write in place of an argument of ``DataLoader``.
 
     Raises:
         ValueError: If the dataset has another ``batch_size``, ``sampler`` is given for a dataset
             with an order of its own, or no ``sampler`` for a map-style dataset with several ranks,
-            or one that gives all ranks the same records.
-        TypeError: If ``dataset`` is neither one of this package nor map-style.
+            or one that gives all ranks the same records; or ``timeout`` without workers.
+        TypeError: If ``dataset`` is neither one of this package nor map-style, or a loader has no
+            such argument.
         RuntimeError: If ``device`` is a CUDA device that does not exist.
     """
+    for name in others:
+        reason = _INSTEAD.get(name, "help(tio.make_loader) lists its arguments")
+        raise TypeError(f"make_loader has no argument {name!r}: {reason}")
     check_integer("num_workers", num_workers)
+    if timeout and not num_workers:
+        raise ValueError("timeout is for worker processes: it needs num_workers=1 or more")
     target = None if device is None else check_device(device)
     on_cuda = target is not None and target.type == "cuda"
     wanted = on_cuda if pin_memory is None else pin_memory
@@ -285,7 +312,8 @@ def make_loader(
         "num_workers": num_workers,
         "pin_memory": wanted and can_pin(),
         "persistent_workers": num_workers > 0,
-        "worker_init_fn": report_lost_items,
+        "timeout": timeout,
+        "worker_init_fn": functools.partial(_init_worker, worker_init_fn),
         "prefetch_factor": prefetch_factor,
         "multiprocessing_context": multiprocessing_context,
     }
@@ -347,6 +375,12 @@ def _of_records(
         collate_fn = functools.partial(_collate_placed, collate_fn or default_convert)
     batches.loader = DataLoader(given, batch_size=None, collate_fn=collate_fn, **options)
     return batches
+
+
+def _init_worker(init: Callable[[int], Any] | None, worker: int) -> None:
+    report_lost_items()
+    if init is not None:
+        init(worker)
 
 
 class _PlacedItems(IterableDataset[Any]):
