@@ -229,6 +229,27 @@ def test_other_files(paths: list[str], state: dict[str, Any], tmp_path: Path) ->
             make(other, shuffle=True).load_state_dict(state)
 
 
+def test_datasets_of_another_order(paths: list[str]) -> None:
+    """Both ways, as some options are in the states of some datasets alone."""
+    lists = {"id": tio.VarLenFeature("int64")}
+    datasets: list[Any] = [
+        make(paths),
+        make(paths, shuffle=True),
+        make(paths, shuffle=10),
+        make(paths, split="[:50%]"),
+        make(paths, stream=True),
+        make(paths).take(20),
+        tio.mix([make(path) for path in paths[::2]], weights=[1, 2]),
+        tio.TFRecordDataset(paths, lists, batch_size=4, batch_tokens=8),
+        tio.TFRecordDataset(paths, lists, batch_size=4, pack=tio.Pack(8)),
+    ]
+    for dataset in datasets:
+        next(iter(dataset))
+    for saved, other in itertools.permutations(datasets, 2):
+        with pytest.raises(tio.StateMismatchError, match="does not match"):
+            other.load_state_dict(saved.state_dict())
+
+
 def test_moved_files_match(paths: list[str], state: dict[str, Any], tmp_path: Path) -> None:
     moved = make(write_files(tmp_path, SIZES), shuffle=True)
     moved.load_state_dict(state)
