@@ -106,6 +106,20 @@ def test_a_step_of_a_wrong_count_is_named(
     assert caught.value.offset is not None
 
 
+@pytest.mark.parametrize(("value", "kind"), [(0.5, "float"), (b"a", "bytes")])
+def test_a_step_of_a_wrong_kind_is_refused(value: Any, kind: str) -> None:
+    for number in (0, 7):
+        steps = [[1] for _ in range(number + 3)]
+        steps[number] = [value]
+        record = sequence_example_of({}, {"x": steps})
+        for feature in (Sequence([], "int64"), tio.VarLenFeature("int64")):
+            reason = f"the record holds {kind} values, the schema wants int64"
+            with pytest.raises(DecodeError, match=reason) as caught:
+                tio.parse_sequence_example(record, tio.Schema(sequence={"x": feature}))
+            assert caught.value.feature == "x"
+            assert caught.value.offset is not None
+
+
 @pytest.mark.parametrize(("dtype", "value"), [("int8", 128), ("bool", 2), ("uint32", -1)])
 def test_a_step_that_does_not_fit_is_refused(dtype: Any, value: int) -> None:
     for steps in ([[value], [1]], [[1], [value]], [[1]] * 50 + [[value]]):
