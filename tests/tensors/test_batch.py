@@ -9,7 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from torch import Tensor
+from torch.utils._pytree import tree_leaves
 
 import torchrec_io as tio
 from tests.support.every_kind import contents, make_batch
@@ -58,6 +60,24 @@ def test_a_batch_is_moved_in_one_copy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Tensor, "to", counting)
     batch.to("meta")
     assert moves == [batch.arena.numel()]
+
+
+def test_floating_columns_are_converted_on_the_way() -> None:
+    batch = make_batch(4)
+    moved = batch.to("cpu", torch.bfloat16)
+    assert moved.keys() == batch.keys()
+    tensors = zip(tree_leaves(moved), tree_leaves(batch), strict=True)
+    kinds = set()
+    for found, given in tensors:
+        wanted = torch.bfloat16 if given.is_floating_point() else given.dtype
+        assert found.dtype == wanted
+        assert torch.equal(found, given.to(wanted))
+        kinds.add(given.dtype)
+    assert kinds >= {torch.float32, torch.int64, torch.uint8}
+    assert batch.to("cpu", non_blocking=True) is batch
+    for dtype in (torch.int32, True):
+        with pytest.raises(TypeError, match="dtype must be a floating dtype"):
+            batch.to("cpu", dtype)  # type: ignore[arg-type]
 
 
 # ---- memory that is reused ----

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, overload
 import numpy as np
 import torch
 from torch import Tensor
+from torch.utils._pytree import tree_map_only
 from torch.utils.data import get_worker_info
 
 from .._parsing.arrays import Ints
@@ -217,17 +218,35 @@ class Batch:
 
     # ---- as one buffer ----
 
-    def to(self, device: torch.device | str | int, non_blocking: bool = False) -> Batch:
+    def to(
+        self,
+        device: torch.device | str | int,
+        dtype: torch.dtype | None = None,
+        non_blocking: bool = False,
+    ) -> Batch:
         """Copy the batch to another device in one copy.
 
         Args:
             device: Target device.
+            dtype: Floating dtype to which columns of another floating dtype are converted on the
+                device, also the values of ragged ones. Integers and bytes stay as they are.
             non_blocking: Whether to copy asynchronously, if possible; see ``Tensor.to``.
 
         Returns:
             The batch on the device, or this batch if it is there already.
+
+        Raises:
+            TypeError: If ``dtype`` is not a floating dtype.
         """
-        return self._with(self.columns.to(device, non_blocking=non_blocking))
+        moved = self._with(self.columns.to(device, non_blocking=non_blocking))
+        if dtype is None:
+            return moved
+        if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
+            raise TypeError(f"dtype must be a floating dtype, such as torch.bfloat16, got {dtype}")
+        converted: Batch = tree_map_only(
+            Tensor, lambda part: part.to(dtype) if part.is_floating_point() else part, moved
+        )
+        return converted
 
     def pin_memory(self) -> Batch:
         """Copy the batch to page-locked memory. ``DataLoader(pin_memory=True)`` calls this.
