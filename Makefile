@@ -164,7 +164,7 @@ mutants: setup build setup-tf
 	python -m tests.mutants
 
 # Count records under each trainer, in all ways to use it (an hour), also with the second newest
-# Accelerate. The results make the table of docs/trainers.md.
+# Accelerate. The results make the table of tests/trainers/results.md.
 OLD_ACCELERATE := 1.14.0
 trainers: setup build
 	python -m tests.trainers.full

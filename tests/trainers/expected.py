@@ -1,4 +1,4 @@
-"""What must come of each cell of the matrix: the results that docs/trainers.md shows."""
+"""What must come of each cell of the matrix: the results that results.md shows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Run all cells, and write their results and the table of docs/trainers.md.
+"""Run all cells, and write their results and the table of results.md.
 
     python -m tests.trainers.full [--check] [TRAINER ...]
 
@@ -23,7 +23,7 @@ from tests.trainers.expected import RESULTS, check, known_results
 from tests.trainers.launch import launch
 from tests.trainers.table import make_table
 
-PAGE = ROOT / "docs" / "trainers.md"
+PAGE = ROOT / "tests" / "trainers" / "results.md"
 _LIBRARIES = ("torch", "torchdata", "accelerate", "transformers", "lightning")
 
 

@@ -1,4 +1,4 @@
-"""The table of docs/trainers.md, from the results of all cells."""
+"""The table of results.md, from the results of all cells."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table of docs/trainers.md is what came of the cells."""
+"""The table of results.md is what came of the cells."""
 
 from __future__ import annotations
 
