@@ -120,7 +120,7 @@ def test_every_dtype_is_in_its_table() -> None:
 
 
 def test_queues_python_runs(tmp_path: Path) -> None:
-    names = run_page("queues.md", tmp_path, [9, 4, 11], 8)
+    names = run_page("queues.md", tmp_path, [9, 4, 11], 9)
     # What the blocks have no room to say.
     assert names["key"] == f"{names['paths'][-1]}:{offset_of_last(tmp_path)}"
     assert names["tokens"].shape[0] == 4
