@@ -48,7 +48,7 @@ def test_links_lead_somewhere() -> None:
 
 
 def test_the_page_of_formats(tmp_path: Path) -> None:
-    names = run_page("formats.md", tmp_path, [], 6)
+    names = run_page("formats.md", tmp_path, [], 5)
     assert names["people"].skipped == 1
     assert len(names["labels"]) == 1  # of the last of three images
 
@@ -152,7 +152,7 @@ def test_gpu_python_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
 
 
 def test_statistics_python_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    run_page("statistics.md", tmp_path, [9, 4, 11], 4)
+    run_page("statistics.md", tmp_path, [9, 4, 11], 2)
     assert "\nthe training loop waits " in capsys.readouterr().out
 
 

@@ -28,7 +28,7 @@ def test_pages(page: Tutorial, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 def test_the_index_has_all_pages_and_their_scripts() -> None:
     text = (FOLDER / "index.md").read_text("utf-8")
-    rows = re.findall(r"^\| .* \| \[.*\]\((.*\.md)\) \| \[`(.*)`\]\((.*)\) \|$", text, re.MULTILINE)
+    rows = re.findall(r"^\| \[.*\]\((.*\.md)\) \| \[`(.*)`\]\((.*)\) \|$", text, re.MULTILINE)
     assert sorted(page for page, _, _ in rows) == [page.path.name for page in PAGES]
     for page, script, link in rows:
         assert (FOLDER / link).resolve() == ROOT / "examples" / script
