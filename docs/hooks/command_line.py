@@ -26,7 +26,8 @@ _KINDS = {  # of typer: what this page writes instead
     r" {2}\[(\d+)<=x<=(\d+)\]": r" From \1 to \2.",
     r" {2}\[required\]": " Required.",
     r"Whether (?:the|each) output gets": "Whether each output gets",
-    r"By default they are refused": "By default refused",
+    r"Whether outputs that exist are replaced\.": "Replace outputs that exist.",
+    r" Default: number of CPUs, at most 8\.$": "",  # said once
     r"By default (that of IN)\. .*": r"Default: \1.",
 }
 
@@ -37,8 +38,9 @@ _EXAMPLE = """\
     torchrec-io verify out/
 """
 _SHARED = """\
-`PATH` is a file, glob pattern, directory or URL. `--help` prints the text of a command below, and
-`--version` the version. `--install-completion` lets the shell complete commands;
+`PATH` is a file, glob pattern, directory or URL. Commands without a usage line take one or more.
+`--jobs` is by default the number of CPUs, at most 8. `--help` prints the text of a command below,
+and `--version` the version. `--install-completion` lets the shell complete commands;
 `--show-completion` prints what it would install.
 
 ## Shared options
@@ -69,7 +71,7 @@ def shortened(page: str) -> str:
         common = [f"`{_long(entry)}`" for entry in entries if entry in shared]
         shown = [text, *(["\n".join(own)] if own else [])]
         if common:
-            shown.append(f"[Shared options](#shared-options): {', '.join(common)}")
+            shown.append(f"Also: {', '.join(common)}")
         parts.append(f"## {title}\n\n" + "\n\n".join(shown) + "\n")
     return "\n".join(parts)
 
@@ -79,10 +81,11 @@ def _section(command: str) -> tuple[str, str, list[str]]:
     title, _, body = command.partition("\n\n")
     text, _, rest = body.partition("**Usage**:")
     arguments = re.findall(r"\$ torchrec-io \w+ \[OPTIONS\] (.*)", rest)[0]
-    usage = title.strip("`") + " " + re.sub(r"[{}]", "", arguments)
+    usage = f"{title.strip('`')} [OPTIONS] {re.sub(r'[{}]', '', arguments)}"
     entries = [_written(entry[0]) for entry in _ENTRY.finditer(rest)]
     kept = [entry for entry in entries if not entry.startswith(("* `--help`", "* `PATH`"))]
-    return title, f"    {usage}\n\n{text.strip()}", kept
+    shown = "" if arguments == "{PATH}..." else f"    {usage}\n\n"
+    return title, shown + text.strip(), kept
 
 
 def _written(entry: str) -> str:
