@@ -24,7 +24,7 @@ USUAL = [9, 4, 11]  # records of the files
         ("migration/dali.md", 3, USUAL),
         ("migration/tf-data.md", 6, USUAL),
         ("migration/tfrecord.md", 5, USUAL),
-        ("order.md", 9, [6, 5]),
+        ("order.md", 8, [6, 5]),
         ("quickstart.md", 8, USUAL),
         ("record-files.md", 7, USUAL),
         ("report.md", 4, USUAL),
