@@ -26,7 +26,7 @@ USUAL = [9, 4, 11]  # records of the files
         ("migration/tfrecord.md", 5, USUAL),
         ("order.md", 8, [6, 5]),
         ("quickstart.md", 8, USUAL),
-        ("record-files.md", 7, USUAL),
+        ("record-files.md", 5, USUAL),
         ("report.md", 4, USUAL),
         ("resuming.md", 5, USUAL),
         ("schemas.md", 9, [1]),
