@@ -27,7 +27,9 @@ _KINDS = {  # of typer: what this page writes instead
     r" {2}\[required\]": " Required.",
     r"Whether (?:the|each) output gets": "Whether each output gets",
     r"Whether outputs that exist are replaced\.": "Replace outputs that exist.",
-    r" Default: number of CPUs, at most 8\.$": "",  # said once
+    r"(\* `-j, --jobs N`): .*": r"\1: Number of files or threads at the same time.",
+    r"(\* `--json`): Print .*": r"\1: Print JSON: one object, or a line for each file or record.",
+    r" If the inputs are in the same folder, .* twice\.": "",  # docs/record-files.md says so
     r"By default (that of IN)\. .*": r"Default: \1.",
 }
 
@@ -39,9 +41,9 @@ _EXAMPLE = """\
 """
 _SHARED = """\
 `PATH` is a file, glob pattern, directory or URL. Commands without a usage line take one or more.
-`--jobs` is by default the number of CPUs, at most 8. `--help` prints the text of a command below,
-and `--version` the version. `--install-completion` lets the shell complete commands;
-`--show-completion` prints what it would install.
+`--jobs` is by default the number of CPUs, at most 8, or 16 to index URLs. `--help` prints the text
+of a command below, and `--version` the version. `--install-completion` lets the shell complete
+commands; `--show-completion` prints what it would install.
 
 ## Shared options
 
