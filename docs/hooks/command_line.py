@@ -25,8 +25,10 @@ _KINDS = {  # of typer: what this page writes instead
     r" {2}\[default: \(?(.*?)\)?\]": r" Default: \1.",
     r" {2}\[(\d+)<=x<=(\d+)\]": r" From \1 to \2.",
     r" {2}\[required\]": " Required.",
-    r"Whether (?:the|each) output gets": "Whether each output gets",
-    r"Whether outputs that exist are replaced\.": "Replace outputs that exist.",
+    r"(`--index / --no-index`): .*": r"\1: Whether each output gets an index .tfidx. Default: index.",
+    r"(\* `--force`): (?:Whether|Replace) .*": (
+        r"\1: Replace outputs that exist. By default they are refused."
+    ),
     r"(\* `-j, --jobs N`): .*": r"\1: Number of files or threads at the same time.",
     r"(\* `--json`): Print .*": r"\1: Print JSON: one object, or a line for each file or record.",
     r" If the inputs are in the same folder, .* twice\.": "",  # docs/record-files.md says so
