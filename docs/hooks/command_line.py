@@ -25,7 +25,7 @@ _KINDS = {  # of typer: what this page writes instead
     r" {2}\[default: \(?(.*?)\)?\]": r" Default: \1.",
     r" {2}\[(\d+)<=x<=(\d+)\]": r" From \1 to \2.",
     r" {2}\[required\]": " Required.",
-    r"(`--index / --no-index`): .*": r"\1: Whether each output gets an index .tfidx. Default: index.",
+    r"(--no-index`): .*": r"\1: Whether each output gets an index .tfidx. Default: index.",
     r"(\* `--force`): (?:Whether|Replace) .*": (
         r"\1: Replace outputs that exist. By default they are refused."
     ),
