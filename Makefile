@@ -186,8 +186,8 @@ stub: setup build
 	$(call MAKE_STUB,_core,torchrec_io)
 	$(call IF_BUILT,_jpeg) $(call MAKE_STUB,_jpeg,torchrec_io)
 	$(call IF_BUILT,_png) $(call MAKE_STUB,_png,torchrec_io)
-	python -m typer torchrec_io.cli.commands utils docs --name torchrec-io --title 'Command line' \
-	  --output docs/command-line.md
+	python docs/hooks/command_line.py > docs/command-line.md.new
+	mv docs/command-line.md.new docs/command-line.md
 
 format: setup
 	ruff format .

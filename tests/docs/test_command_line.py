@@ -2,19 +2,37 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
+import re
+
+import pytest
 
 from tests.conftest import ROOT
+from tests.docs.test_site import hook
+
+maker = hook("command_line")
 
 
-def test_it_is_up_to_date() -> None:
+@pytest.fixture(scope="module")
+def made() -> str:
+    """The page that typer makes."""
+    return str(maker.made_by_typer())
+
+
+def test_it_is_up_to_date(made: str) -> None:
     """If not: ``make stub``."""
-    made = subprocess.run(
-        [sys.executable, "-m", "typer", "torchrec_io.cli.commands", "utils", "docs",
-         "--name", "torchrec-io", "--title", "Command line"],
-        cwd=ROOT, capture_output=True, text=True, check=True,
-    )  # fmt: skip
     page = (ROOT / "docs" / "command-line.md").read_text("utf-8")
-    assert page.strip() == made.stdout.strip()
-    assert page.count("\n## ") == 16
+    assert page == maker.shortened(made)
+
+
+def test_every_command_has_all_its_options(made: str) -> None:
+    page = maker.shortened(made)
+    commands = re.split(r"^## ", made, flags=re.MULTILINE)[1:]
+    assert len(commands) == 16
+    for command in commands:
+        title = command.partition("\n")[0]
+        section = page.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
+        for name in re.findall(r"^\* `(?:-\w, )?(--[\w-]+|\w+)", command, re.MULTILINE):
+            assert name in ("--help", "PATH") or re.search(rf"(?<![\w-]){name}\b", section), (
+                title,
+                name,
+            )
