@@ -33,6 +33,39 @@ _OWN = [node.name for node in _ERRORS.body if isinstance(node, ast.ClassDef)]
 _PARAMETER = re.compile("\0(\\w+)\0")  # in a text, the value of a function's parameter
 _MOST_TEXTS = 24  # of one expression
 
+# Modules that give reasons to others, which raise the error.
+_REASONS = {
+    "_datasets/missing_methods.py": "AttributeError",
+    "_datasets/packing.py": "DecodeError",
+    "_datasets/transform.py": "TransformError",
+    "_images/jpeg_markers.py": "DecodeError",
+    "_parsing/columns": "DecodeError",
+    "_schema/feature.py": "SchemaError",
+    "_schema/image_spec.py": "SchemaError",
+    "_schema/valid_range.py": "DecodeError",
+    "_storage/file_limit.py": "OSError",
+    "_storage/remote/failures.py": "OSError",
+    "_storage/remote/helper.py": "OSError",
+    "_storage/remote/object_commit.py": "OSError",
+    "_tensors/block_parser.py": "DecodeError",
+    "_writing/output_group.py": "OSError",
+    "_writing/record_writer.py": "OSError",
+    "cluster/file_piece.py": "CorruptRecordError",
+    "convert/arrow_rows.py": "ConversionError",
+    "convert/export.py": "DecodeError",
+    "convert/file_export.py": "DecodeError",
+    "convert/file_names.py": "DecodeError",
+    "convert/table_export.py": "DecodeError",
+    "csv/schema.py": "DecodeError",
+    "episodes": "DecodeError",
+    "inspection/hints.py": "DecodeError",
+    "integrations/prepared_loader.py": "ValueError",
+    "tfds/to_schema.py": "SchemaError",
+    "tfds/versions.py": "FileNotFoundError",
+}
+
+_NO_SENTENCE = re.compile(r"[|\\]|\w\[\w")  # patterns and types
+
 # Folders and files of native code whose reasons users see, and the statements that give a reason.
 _NATIVE = {
     "example": ("DecodeError", "parsing"),
@@ -41,9 +74,13 @@ _NATIVE = {
     "jpeg": ("DecodeError", "images"),
     "png": ("DecodeError", "images"),
     "records/index.cpp": ("IndexFormatError", "records"),
+    "bindings/encode.cpp": ("TypeError", "writing"),
+    "bindings/python_values.h": ("TypeError", "writing"),
+    "bindings/module.cpp": ("ImportError", "core"),
 }
 _REASON = re.compile(
-    r"(?:\bfail(?:_count)?\(|\breturn\b|\b(?:reason|fault)_? =|\bkInvalid\w+ =)"
+    r"(?:\b(?:fail|fail_count|reject|import_error)\(|\breturn\b"
+    r"|\b(?:reason|fault)_? =|\bkInvalid\w+ =)"
     r"((?:\"(?:[^\"\\]|\\.)*\"|[^;{}\"])*);"
 )
 _LITERAL = re.compile(r'"((?:[^"\\\n]|\\.)*)"')
@@ -130,14 +167,15 @@ def messages() -> list[Message]:
     """Return the messages of the package by class, text and part."""
     folders: dict[str, list[Path]] = {}
     for path in sorted(PACKAGE.rglob("*.py")):
-        name = path.relative_to(PACKAGE).parts[0].removesuffix(".py").strip("_")
-        folders.setdefault(name, []).append(path)
-    found = set(_native_messages())
+        folders.setdefault(_part_of(path), []).append(path)
+    found = {*_native_messages()}
     for name, paths in folders.items():
         part = _Part(paths)
         for function, error, text in _made_in(part):
             for whole in _with_callers(part, function, text):
                 found.add(Message(error, _cleaned(whole), name))
+    texts = {message.text for message in found}
+    found |= {message for message in _reasons() if message.text not in texts}
     return sorted(each for each in found if len(re.findall(r"[A-Za-z]{2,}", each.text)) > 2)
 
 
@@ -186,15 +224,46 @@ def _shown_class(name: str) -> str | None:
     return _SHOWN_AS.get(name, name if is_builtin or name in _OWN else None)
 
 
+def _reasons() -> Iterator[Message]:
+    for name, error in _REASONS.items():
+        for path in _files(name, "*.py"):
+            tree = ast.parse(path.read_text("utf-8"))
+            inner = {
+                id(child)
+                for node in ast.walk(tree)
+                if isinstance(node, ast.Expr | ast.JoinedStr)  # docstrings, and parts of texts
+                for child in ast.iter_child_nodes(node)
+            }
+            for node in ast.walk(tree):
+                if isinstance(node, ast.Constant | ast.JoinedStr) and id(node) not in inner:
+                    parts = node.values if isinstance(node, ast.JoinedStr) else [node]
+                    text = "".join(
+                        str(part.value) if isinstance(part, ast.Constant) else GAP for part in parts
+                    )
+                    if " " in text and not _NO_SENTENCE.search(text):
+                        yield Message(error, _cleaned(text), _part_of(path))
+
+
+def _part_of(path: Path) -> str:
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py").strip("_")
+
+
+def _files(name: str, *patterns: str) -> list[Path]:
+    place = PACKAGE / name
+    found = (path for pattern in patterns for path in place.glob(pattern))
+    return sorted(found) if place.is_dir() else [place]
+
+
 def _native_messages() -> Iterator[Message]:
     for name, (error, part) in _NATIVE.items():
-        place = PACKAGE / "_core" / name
-        for path in [place] if place.is_file() else [*place.glob("*.cpp"), *place.glob("*.h")]:
+        for path in _files(f"_core/{name}", "*.cpp", "*.h"):
             for statement in _REASON.findall(path.read_text("utf-8")):
+                named = re.search(r"PyExc_(\w+)", statement)
                 for case in re.split(r"[?:](?=\s*\")", statement):
                     texts = _LITERAL.findall(case)
                     text = GAP.join(texts) if "+" in _LITERAL.sub("", case) else "".join(texts)
-                    yield Message(error, _cleaned(text), part)
+                    text = _cleaned(text.replace('\\"', '"'))
+                    yield Message(named[1] if named else error, text, part)
 
 
 def _joined(parts: list[list[str]]) -> list[str]:

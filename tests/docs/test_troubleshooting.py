@@ -79,6 +79,13 @@ def test_table_has_every_message_of_a_class(error: str, table: dict[str, list[st
             assert any(is_in_order(wanted, words) for words in shown), reason
 
 
+def test_table_has_the_messages_of_the_page(table: dict[str, list[str]]) -> None:
+    shown = [words_of(text) for texts in table.values() for text in texts]
+    for row in ROWS:
+        for part in () if "(PyTorch's)" in row else parts_of(row)[1]:
+            assert any(is_in_order(words_of(part), words) for words in shown), part
+
+
 def test_table_has_messages_that_are_raised(tmp_path: Path, table: dict[str, list[str]]) -> None:
     paths = write_files(tmp_path, [9])
     text = tmp_path / "text.tfrecord"
