@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib.util
 import re
-from types import ModuleType
 from typing import Any
 
 import griffe
@@ -13,7 +11,7 @@ import pytest
 
 import torchrec_io as tio
 from tests.conftest import ROOT
-from tests.support.pages import public_names
+from tests.support.pages import hook, public_names
 from torchrec_io._datasets import options as kinds
 from torchrec_io.reports import content
 
@@ -27,16 +25,6 @@ GIVEN = {
         if dataclasses.is_dataclass(value)
     ),
 }
-
-
-def hook(name: str) -> ModuleType:
-    path = DOCS / "hooks" / f"{name}.py"
-    spec = importlib.util.spec_from_file_location(f"docs_{name}", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""Messages in docs/troubleshooting.md match the package, and none about files is missing."""
+"""Messages in docs/troubleshooting.md are those of the package, and the site has all of them."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import io
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -16,7 +18,7 @@ from torch.utils.data import DataLoader, default_collate
 import torchrec_io as tio
 from tests.conftest import ROOT
 from tests.support.datasets import SCHEMA, write_files
-from tests.support.pages import PACKAGE, texts_of_package
+from tests.support.pages import PACKAGE, hook, texts_of_package
 from torchrec_io import errors
 from torchrec_io._records import formats
 
@@ -27,9 +29,26 @@ ROWS = [
     for line in TEXT.partition("## Without a message")[0].splitlines()
     if line.startswith("| `")
 ]
-# Classes of which the page has every reason. Those of schemas and values are too many: what it
-# leaves out says as much by itself.
-COMPLETE = ("CorruptRecordError", "IndexFormatError", "StaleIndexError", "TruncatedFileError")
+CLASSES = sorted(
+    name
+    for name, value in vars(errors).items()
+    if isinstance(value, type) and issubclass(value, tio.TorchRecIOError)
+)
+
+
+@pytest.fixture(scope="module")
+def messages() -> Any:
+    """The hook of the site that makes the table of all messages."""
+    return hook("messages")
+
+
+@pytest.fixture(scope="module")
+def table(messages: Any) -> dict[str, list[str]]:
+    """The texts of the table by class."""
+    texts: dict[str, list[str]] = {}
+    for message in messages.messages():
+        texts.setdefault(message.error, []).append(message.text)
+    return texts
 
 
 def parts_of(row: str) -> tuple[str, list[str]]:
@@ -51,26 +70,61 @@ def test_messages_are_those_of_the_package() -> None:
             assert any(part in text for text in texts), part
 
 
-def test_every_class_is_there() -> None:
-    classes = {
-        name
-        for name, value in vars(errors).items()
-        if isinstance(value, type) and issubclass(value, tio.TorchRecIOError)
-    }
-    assert classes - {"TorchRecIOError"} == {
-        error for error, _ in map(parts_of, ROWS) if error in classes
-    }
+@pytest.mark.parametrize("error", [name for name in CLASSES if name != "TorchRecIOError"])
+def test_table_has_every_message_of_a_class(error: str, table: dict[str, list[str]]) -> None:
+    shown = [words_of(text) for text in table[error]]
+    for reason in reasons_of(error):
+        wanted = words_of(reason)
+        if len(wanted) > 2:
+            assert any(is_in_order(wanted, words) for words in shown), reason
 
 
-@pytest.mark.parametrize("error", COMPLETE)
-def test_every_reason_is_there(error: str) -> None:
-    parts = [part for row in ROWS if row.startswith(f"| `{error}`") for part in parts_of(row)[1]]
-    reasons = list(reasons_of(error))
-    assert len(reasons) >= 2
-    for reason in reasons:
-        assert any(part in reason for part in parts), (
-            f"docs/troubleshooting.md does not have {reason!r} of a {error}"
-        )
+def test_table_has_the_messages_of_the_page(table: dict[str, list[str]]) -> None:
+    shown = [words_of(text) for texts in table.values() for text in texts]
+    for row in ROWS:
+        for part in () if "(PyTorch's)" in row else parts_of(row)[1]:
+            assert any(is_in_order(words_of(part), words) for words in shown), part
+
+
+def test_table_has_messages_that_are_raised(tmp_path: Path, table: dict[str, list[str]]) -> None:
+    paths = write_files(tmp_path, [9])
+    text = tmp_path / "text.tfrecord"
+    text.write_text("<html>not found</html>" * 9)
+    cut = tmp_path / "cut.tfrecord"
+    cut.write_bytes(Path(paths[0]).read_bytes()[:-3])
+    index = tmp_path / "damaged.tfidx"
+    index.write_bytes(b"x" * 200)
+    missing = {"missing": tio.FixedLenFeature([], "int64")}
+    attempts: list[tuple[str, Callable[[], object]]] = [
+        ("FileNotFoundError", lambda: tio.TFRecordDataset(str(tmp_path / "none-*"), SCHEMA)),
+        ("CorruptRecordError", lambda: tio.TFRecordDataset(text, SCHEMA)),
+        ("TruncatedFileError", lambda: tio.TFRecordDataset(cut, SCHEMA)),
+        ("IndexFormatError", lambda: tio.RecordIndex.load(index)),
+        ("ValueError", lambda: tio.TFRecordDataset(paths, SCHEMA, batch_size=0)),
+        ("ValueError", lambda: tio.TFRecordDataset(paths, SCHEMA, shuffle=-1)),
+        ("SchemaError", lambda: tio.Schema({})),
+        ("DecodeError", lambda: list(tio.TFRecordDataset(paths, missing))),
+        ("TypeError", lambda: tio.TFRecordDataset(paths, SCHEMA, batchsize=4)),  # type: ignore[call-overload]
+    ]
+    for error, attempt in attempts:
+        with pytest.raises(Exception, match=r"\w") as raised:
+            attempt()
+        assert raised.type.__name__ == error
+        message = str(raised.value)
+        patterns = [re.escape(text).replace(re.escape("..."), ".*") for text in table[error]]
+        assert any(re.search(pattern, message, re.DOTALL) for pattern in patterns), message
+
+
+def test_table_is_on_the_page_of_the_site(messages: Any) -> None:
+    assert TEXT.count(messages.MARK) == 1
+    page = SimpleNamespace(file=SimpleNamespace(src_uri="troubleshooting.md"))
+    shown = messages.on_page_markdown(TEXT, page=page)
+    assert messages.MARK not in shown
+    rows = [line for line in shown.splitlines() if "<code>" in line]
+    assert len(rows) == len(messages.messages()) > 800
+    assert all(row.count("|") == 4 for row in rows)
+    other = SimpleNamespace(file=SimpleNamespace(src_uri="order.md"))
+    assert messages.on_page_markdown(TEXT, page=other) == TEXT
 
 
 def test_messages_of_pytorch(tmp_path: Path) -> None:
@@ -114,6 +168,17 @@ def calls_of_names() -> list[ast.Call]:
         for node in ast.walk(ast.parse(path.read_text("utf-8")))
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
     ]
+
+
+def words_of(text: str) -> list[str]:
+    """Return the words of a message, without those that are split by a gap."""
+    return re.findall(r"[A-Za-z]{2,}", text)
+
+
+def is_in_order(wanted: list[str], words: list[str]) -> bool:
+    """Return whether words occur in others in this order."""
+    rest = iter(words)
+    return all(word in rest for word in wanted)
 
 
 def longest_text(reason: ast.expr) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib.util
 import re
 from pathlib import Path
 from types import ModuleType
@@ -44,6 +45,18 @@ def texts_of_package() -> list[str]:
         for text in re.findall(r'"((?:[^"\\\n]|\\.)*)"', path.read_text("utf-8"))
     ]
     return [*python, *native]
+
+
+def hook(name: str) -> ModuleType:
+    """Return a module of docs/hooks."""
+    spec = importlib.util.spec_from_file_location(
+        f"docs_{name}", ROOT / "docs" / "hooks" / f"{name}.py"
+    )
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def public_names(module: Any) -> list[str]:
