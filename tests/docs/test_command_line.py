@@ -7,7 +7,7 @@ import re
 import pytest
 
 from tests.conftest import ROOT
-from tests.docs.test_site import hook
+from tests.support.pages import hook
 
 maker = hook("command_line")
 
