@@ -167,11 +167,14 @@ def damaged(content: bytes, kind: str) -> bytes:
         "a bit": content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :],
         "stream": content[:60] + bytes(byte ^ 0x55 for byte in content[60:68]) + content[68:],
         "offset": content[: end + 16] + b"\xff" * 4 + content[end + 20 :],
+        "data before": b"program" + content,
     }[kind]
 
 
 @pytest.mark.parametrize("compression", KINDS)
-@pytest.mark.parametrize("kind", ["empty", "text", "cut", "a bit", "stream", "offset"])
+@pytest.mark.parametrize(
+    "kind", ["empty", "text", "cut", "a bit", "stream", "offset", "data before"]
+)
 def test_damage(tmp_path: Path, kind: str, compression: int) -> None:
     path = tmp_path / "in.npz"
     path.write_bytes(damaged(archive_of(np.arange(1000), compression), kind))

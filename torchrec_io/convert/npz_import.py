@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 _PIECE_BYTES = 1 << 22
 _PIECE_ROWS = 1 << 14
 _LAST_CHARACTER = 0x10FFFF
+# Beginnings of archives, and of those without files. NumPy reads only files that begin so, too.
+_MAGICS = (b"PK\x03\x04", b"PK\x05\x06")
 _STORED: dict[str, StoredDTypeName] = {
     "b": "int64",
     "i": "int64",
@@ -130,8 +132,11 @@ def from_npz(
 
 def _arrays_of(source: Location) -> list[_Array]:
     path = source.name
-    with _named_damage(path), open_binary(source) as file, zipfile.ZipFile(file) as archive:
-        arrays = [_array(archive, name) for name in archive.namelist()]
+    with _named_damage(path), open_binary(source) as file:
+        if file.read(4) not in _MAGICS:  # zipfile also reads archives behind other data
+            raise zipfile.BadZipFile("File is not a zip file")
+        with zipfile.ZipFile(file) as archive:
+            arrays = [_array(archive, name) for name in archive.namelist()]
     if not arrays:
         raise ConversionError("the archive has no arrays", path=path)
     counts = Counter(array.name for array in arrays)
