@@ -267,6 +267,7 @@ def test_defaults_that_a_person_might_write() -> None:
 def test_every_nan_is_written_as_nan(bits: str) -> None:
     nan = struct.unpack(">d", bytes.fromhex(bits))[0]
     schema = tio.Schema({"x": tio.FixedLenFeature([2], "float64", [1, nan])})
+    assert float_bits(schema["x"])[1].hex() == bits
     assert schema == tio.Schema({"x": tio.FixedLenFeature([2], "float64", [1, nan])})
     plain = tio.Schema({"x": tio.FixedLenFeature([2], "float64", [1, math.nan])})
     assert schema.to_json() == plain.to_json()

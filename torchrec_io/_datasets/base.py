@@ -100,11 +100,6 @@ class RecordDataset(MissingMethods, IterableDataset[Item_co], metaclass=_Dataset
         return self._session.iterate()
 
     def __getitem__(self, number: Any) -> NoReturn:
-        """Refuse it: an order yields records, and another class has them by number.
-
-        Raises:
-            TypeError: Always.
-        """
         raise TypeError(
             f"a {type(self).__name__} yields records in their order and has none by number: use "
             "tio.TFRecordMapDataset(paths, schema)[number] for TFRecord files"

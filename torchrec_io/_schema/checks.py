@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+import struct
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -160,5 +162,12 @@ def _check_float(item: Any, dtype: str) -> float:
     number = item if isinstance(item, int) else float(item)
     if abs(number) >= FLOAT_ENDS[dtype] and number not in (math.inf, -math.inf):
         raise SchemaError(f"default_value must fit in {dtype}, got {item}")
-    # One object for all NaNs, so that it is equal to itself in tuples.
-    return math.nan if math.isnan(number) else float(number)
+    number = float(number)
+    return _same_nan(struct.pack(">d", number)) if math.isnan(number) else number
+
+
+@lru_cache(maxsize=256)
+def _same_nan(bits: bytes) -> float:
+    """Return the same NaN object for the same bits, so that it is equal to itself in tuples."""
+    number: float = struct.unpack(">d", bits)[0]
+    return number
