@@ -240,8 +240,8 @@ def test_datasets_of_another_order(paths: list[str]) -> None:
         make(paths, stream=True),
         make(paths).take(20),
         tio.mix([make(path) for path in paths[::2]], weights=[1, 2]),
-        tio.TFRecordDataset(paths, lists, batch_size=4, batch_tokens=8),
-        tio.TFRecordDataset(paths, lists, batch_size=4, pack=tio.Pack(8)),
+        tio.TFRecordDataset(paths, lists, batch_size=4, seed=5, batch_tokens=8),
+        tio.TFRecordDataset(paths, lists, batch_size=4, seed=5, pack=tio.Pack(8)),
     ]
     for dataset in datasets:
         next(iter(dataset))
