@@ -101,7 +101,7 @@ class RecordDataset(MissingMethods, IterableDataset[Item_co], metaclass=_Dataset
 
     def __getitem__(self, number: Any) -> NoReturn:
         raise TypeError(
-            f"a {type(self).__name__} yields records in their order and has none by number: use "
+            f"{type(self).__name__} has no records by number, as it yields them in its order: use "
             "tio.TFRecordMapDataset(paths, schema)[number] for TFRecord files"
         )
 

@@ -208,7 +208,7 @@ class _LoaderOptions(TypedDict, total=False):
 _INSTEAD = {
     "shuffle": "pass shuffle=True to the dataset; a map-style dataset takes "
     "sampler=torch.utils.data.RandomSampler(dataset), or the DistributedSampler of several ranks",
-    "drop_last": "pass drop_last=True to the dataset, which must not be map-style",
+    "drop_last": "pass drop_last=True to the dataset; a map-style dataset keeps its last batch",
     "batch_sampler": "pass batch_size=n, and sampler=numbers for a map-style dataset",
     "persistent_workers": "workers are always kept from epoch to epoch",
     "pin_memory_device": "pass device=device",

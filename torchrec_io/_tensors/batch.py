@@ -230,6 +230,7 @@ class Batch:
             device: Target device.
             dtype: Floating dtype to which columns of another floating dtype are converted on the
                 device, also the values of ragged ones. Integers and bytes stay as they are.
+                Converted columns get memory of their own.
             non_blocking: Whether to copy asynchronously, if possible; see ``Tensor.to``.
 
         Returns:
@@ -238,11 +239,12 @@ class Batch:
         Raises:
             TypeError: If ``dtype`` is not a floating dtype.
         """
+        is_floating = isinstance(dtype, torch.dtype) and dtype.is_floating_point
+        if dtype is not None and not is_floating:
+            raise TypeError(f"dtype must be a floating dtype, such as torch.bfloat16, got {dtype}")
         moved = self._with(self.columns.to(device, non_blocking=non_blocking))
         if dtype is None:
             return moved
-        if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
-            raise TypeError(f"dtype must be a floating dtype, such as torch.bfloat16, got {dtype}")
         converted: Batch = tree_map_only(
             Tensor, lambda part: part.to(dtype) if part.is_floating_point() else part, moved
         )
