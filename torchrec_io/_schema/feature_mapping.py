@@ -5,14 +5,12 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from .feature import Feature
 from .nesting import SEPARATOR, Path, nested
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
-
     from ..inspection.inference import Finding, InferredParts, Inspected
 
 

@@ -6,16 +6,13 @@ import copy
 import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, overload
+from typing import Any, ClassVar, Self, overload
 
 import torch
 from torch import Tensor
 
 from ..checks import counted
 from .padding import PaddedLength, fill_rows
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 
 class TensorParts:
