@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from importlib.metadata import version
@@ -133,14 +134,25 @@ def report_sets(
     if len({*titles}) < len(titles):
         titles = [_title_of_set(files) for files in ordered]
     opened = []
+    receiver = watcher or Watcher()
+    unread = file_bytes = sum(file.stamp().size for files in ordered for file in files)
+    lock = threading.Lock()
+
+    def indexed(size: int) -> None:
+        nonlocal unread
+        with lock:
+            unread -= size
+            receiver.advanced(size, 0)
+
+    receiver.started(file_bytes)
     for locations, title in zip(ordered, titles, strict=True):
         job = JobReport("skip")
-        files = RecordFiles(locations, job)
-        job.watcher = faults = Faults(watcher)
+        files = RecordFiles(locations, job, advanced=indexed)
+        job.watcher = faults = Faults(receiver)
         selection = choose_records(files, None if duplicates else max_records)
         opened.append(_Set(title, files, selection, faults))
-    if watcher is not None:
-        watcher.started(sum(each.size for each in opened))
+    indexed(unread)  # of files that had indexes
+    receiver.started(file_bytes + sum(each.size for each in opened))
     first, *others = [_report(each, label, jobs, compares=duplicates) for each in opened]
     return dataclasses.replace(first, other_sets=tuple(others))
 
