@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self
 
 from torch.utils.data import IterableDataset
 
-from .description import describe
+from .description import describe, describe_in_html
 from .missing_methods import MissingMethods
 from .partition import RecordPartition
 from .pipeline import Pipeline
@@ -109,6 +109,9 @@ class RecordDataset(MissingMethods, IterableDataset[Item_co], metaclass=_Dataset
 
     def __repr__(self) -> str:
         return describe(type(self).__name__, self._session)
+
+    def _repr_html_(self) -> str:
+        return describe_in_html(repr(self), self.schema)
 
     def __copy__(self) -> Self:
         # The copy has epochs and positions of its own.

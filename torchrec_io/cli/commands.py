@@ -55,6 +55,7 @@ for name, command in {
     **COMMANDS,
 }.items():
     app.command(name)(command)
+app.command("info", hidden=True)(show_head)
 
 
 def _print_version(wanted: bool) -> None:

@@ -1,4 +1,4 @@
-"""The command ``torchrec-io head`` in a terminal."""
+"""The command line in a terminal."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from PIL import Image
 from tests.cli.conftest import Run, run_in_terminal
 from tests.support.messages import Example
 from tests.support.tfrecord import write_tfrecord
+
+LONG = f"steps/{'observation/' * 12}image"
 
 
 def picture(width: int, height: int) -> bytes:
@@ -50,3 +52,27 @@ def test_the_output_fits_the_terminal(tmp_path: Path, run: Run) -> None:
     assert "c99" in shown
     assert "PNG 300x20" in shown
     assert "\x1b" not in run("head", "x").stdout
+
+
+@pytest.mark.parametrize("command", ["head", "schema"])
+def test_long_names_are_cut_in_a_terminal_alone(tmp_path: Path, run: Run, command: str) -> None:
+    example = Example()
+    example.features.feature[LONG].int64_list.value.extend(range(5))
+    write_tfrecord(tmp_path / "x", [example.SerializeToString()])
+    shown = run_in_terminal(tmp_path, command, "x", columns=80, lines=30, NO_COLOR="1")
+    table = shown.partition("import torchrec_io")[0].splitlines()  # before the code of schema
+    assert max(map(len, table)) <= 80
+    [line] = [line for line in table if line.lstrip().startswith("steps/")]
+    assert "tion/image  " in line
+    assert "\x1b" not in re.sub(r"\x1b\[[12]?m|\x1b\[0m", "", shown)  # bold is no color
+    piped = run(command, "x")
+    assert re.search(rf"^{LONG}  +int64", piped.stdout + piped.stderr, re.MULTILINE)
+    assert "\x1b" not in piped.stdout + piped.stderr
+
+
+def test_a_report_shows_progress_in_one_file(tmp_path: Path) -> None:
+    example = Example()
+    example.features.feature["x"].bytes_list.value.append(b"x" * 1000)
+    write_tfrecord(tmp_path / "x", [example.SerializeToString()] * 40_000)
+    shown = run_in_terminal(tmp_path, "report", "x", "-o", "page.html", columns=80, lines=30)
+    assert re.search(r"[1-9]\d?%", shown)
