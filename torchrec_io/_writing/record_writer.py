@@ -132,7 +132,8 @@ class Writer(ABC):
     def _check_usable(self) -> None:
         if self._failure is not None:
             number, reason = self._failure
-            raise OSError(number, f"an earlier write failed: {reason}", self._path)
+            reason = f"an earlier write failed: {reason}; the file was removed: write it again"
+            raise OSError(number, reason, self._path)
         if not self._is_open:
             raise ValueError(f"{self!r} is closed")
         if os.getpid() != self._owner:

@@ -134,7 +134,8 @@ def _columns_of(files: Sequence[Location], columns: Sequence[str] | None) -> lis
 
 def _header(source: Location) -> list[str]:
     if not size_of(source):
-        raise ConversionError("row 1: the header is missing", path=source.name)
+        reason = "row 1: the header is missing; give the names of columns with columns"
+        raise ConversionError(reason, path=source.name)
     with _opened(source, None, lambda _: "skip") as reader:
         names = unescaped(pa.array(reader.schema.names, "binary"))
     try:
