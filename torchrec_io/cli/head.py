@@ -78,7 +78,7 @@ def show_head(
     A line of --json has the members file, record, offset, bytes and kind, and the fields of the
     record with their types. Bytes that are not UTF-8 are objects with a member base64.
 
-    The command info is the same.
+    torchrec-io info is the same command.
 
     Options:
         records: Show the first N records, or those from START to before STOP.

@@ -18,8 +18,8 @@ from .text import bytes_text, cut_names, number_text, printable
 
 # The least and the largest width of a record's column, and the cells between two columns.
 _MIN_WIDTH, _MAX_WIDTH, _GAP = 22, 72, 3
-# Width of all but the names if the output is not a terminal.
-_PIPE_WIDTH = 120
+# Number of columns of the largest width if the output is not a terminal.
+_PIPE_COLUMNS = 5
 _LETTERS = re.compile(rb"[\t\n\r -~]*[!-~][\t\n\r -~]*")
 _TITLES = {"feature_lists": "feature lists"}
 
@@ -57,7 +57,7 @@ class TableLayout:
 
     Args:
         columns: Records to show.
-        width: Width of the table; None for names in full, and room for several records.
+        width: Width of the table; None for names in full and wide columns.
         max_rows: Maximum number of rows to show.
 
     Attributes:
@@ -71,9 +71,10 @@ class TableLayout:
         self.hidden: int = len(rows) - len(self._rows)
         self._names = cut_names([row.name for row in self._rows], width)
         self._name_width = max([*map(cell_len, self._names), len("feature")])
-        width = width or _PIPE_WIDTH + self._name_width
-        kinds = [cell_len(row.kind) for row in self._rows]
-        self._kind_width = min(max([*kinds, len("type")]), max(24, width // 4))
+        kind_width = max([*(cell_len(row.kind) for row in self._rows), len("type")])
+        if width is None:
+            width = self._name_width + kind_width + _PIPE_COLUMNS * (_MAX_WIDTH + _GAP) + _GAP
+        self._kind_width = min(kind_width, max(24, width // 4))
         self._width = max(_MIN_WIDTH, width - self._name_width - self._kind_width - _GAP)
 
     def end_of_table(self, start: int) -> int:
