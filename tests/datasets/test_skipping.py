@@ -249,5 +249,5 @@ def test_damage_names_what_helps(tmp_path: Path) -> None:
         tio.TFRecordDataset(cut, DENSE)
     text = tmp_path / "text"
     text.write_text("<html>not found</html>" * 9)
-    with pytest.raises(tio.CorruptRecordError, match="not like a TFRecord file \\(offset 0"):
+    with pytest.raises(tio.CorruptRecordError, match="not like a TFRecord file \\(record 0"):
         tio.TFRecordDataset(text, DENSE)

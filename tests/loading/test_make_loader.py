@@ -457,25 +457,30 @@ def test_a_random_sampler_cannot_be_resumed_in_an_epoch(paths: list[str]) -> Non
             loader.resume(epoch=0, batches=1)
 
 
-def test_workers_that_cannot_import_a_function(paths: list[str]) -> None:
-    """A program without a file, as a notebook is, has nothing that other processes can import."""
+def test_workers_that_cannot_import_the_program(paths: list[str]) -> None:
     program = f"""
 import torchrec_io as tio
 class Doubled:
     def __call__(self, batch):
         return batch
 dataset = tio.TFRecordDataset({paths!r}, {{"id": "int64"}}, batch_size=8)
-print(len(list(tio.make_loader(dataset, num_workers=1, multiprocessing_context="spawn"))))
 doubled = dataset.replace(transform=Doubled())
-print(len(list(tio.make_loader(doubled, num_workers=1, multiprocessing_context="fork"))))
-tio.make_loader(doubled, num_workers=1, multiprocessing_context="spawn")
+for each, method in ((doubled, "fork"), (dataset, "spawn"), (doubled, "spawn")):
+    print(len(list(tio.make_loader(each, num_workers=1, multiprocessing_context=method))))
 """
-    done = subprocess.run(
-        [sys.executable, "-"], input=program, capture_output=True, text=True, check=False
-    )
-    assert done.stdout == "4\n4\n"
-    assert done.stderr.splitlines()[-1] == (
-        "ValueError: worker processes cannot import Doubled, which is defined in a notebook or an "
-        "interactive session: define it in a module and import it, or use "
-        "multiprocessing_context='fork'"
-    )
+    ways: list[tuple[list[str], int, str]] = [(["-c", program], 2, "Doubled")]
+    ways.append((["-"], 1, "this program"))
+    for arguments, count, name in ways:  # python -c is like a notebook
+        done = subprocess.run(
+            [sys.executable, *arguments],
+            input=program,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.stdout == "4\n" * count
+        assert done.stderr.splitlines()[-1] == (
+            f"ValueError: worker processes cannot import {name}, which is in no file, but in a "
+            "notebook, python -c or standard input: move it to a module, or use "
+            "multiprocessing_context='fork'"
+        )

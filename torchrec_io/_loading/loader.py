@@ -563,18 +563,20 @@ def _check_importable(parts: Any) -> None:
     """Check that processes that are not forked can import what they need.
 
     Raises:
-        ValueError: If it is defined in a notebook, or another program without a file.
+        ValueError: If it is in no file.
     """
-    if hasattr(sys.modules["__main__"], "__file__"):
+    file = getattr(sys.modules["__main__"], "__file__", None)
+    if file not in (None, "<stdin>"):
         return
-    with open(os.devnull, "wb") as file:
-        finder = _MainFinder(file)
+    with open(os.devnull, "wb") as sink:
+        finder = _MainFinder(sink)
         with contextlib.suppress(Exception):  # a DataLoader reports what cannot be pickled
             finder.dump(parts)
-    if finder.found is not None:
+    name = "this program" if file else finder.found  # of standard input they import everything
+    if name is not None:
         raise ValueError(
-            f"worker processes cannot import {finder.found}, which is defined in a notebook or an "
-            "interactive session: define it in a module and import it, or use "
+            f"worker processes cannot import {name}, which is in no file, but in a notebook, "
+            "python -c or standard input: move it to a module, or use "
             "multiprocessing_context='fork'"
         )
 

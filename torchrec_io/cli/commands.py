@@ -40,6 +40,13 @@ class _Commands(TyperGroup):
                 filled.append("auto")
         return super().parse_args(ctx, filled)
 
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except typer.BadParameter as error:
+            error.message = error.message.removeprefix("Value error, ")  # of Pydantic
+            raise
+
 
 app: typer.Typer = typer.Typer(
     name="torchrec-io",
