@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 import torchrec_io as tio
+from tests.conftest import ROOT
 from tests.reports import hostile
 from tests.support.browser import Browser
 from tests.support.examples import example_of
@@ -232,3 +236,15 @@ def test_a_thousand_files_open_at_once(browser: Browser, tmp_path: Path) -> None
     assert browser.messages == []
     assert browser.evaluate("document.querySelectorAll('*').length") < 4000
     assert "800 more files" in browser.evaluate("document.body.textContent")
+
+
+def test_the_screenshot_of_the_docs(browser: Browser, tmp_path: Path) -> None:
+    """A script makes it. It is small, and as wide as pages show it."""
+    del browser  # skips without Chromium
+    script = ROOT / "docs" / "plots" / "report_screenshot.py"
+    subprocess.run([sys.executable, script, tmp_path / "new.png"], check=True)
+    for path in (tmp_path / "new.png", script.with_suffix(".png")):
+        with Image.open(path) as picture:
+            assert picture.format == "PNG"
+            assert picture.size == (1200, 948)
+        assert path.stat().st_size < 150_000

@@ -137,7 +137,7 @@ class FeatureStatistics:
         role = "class" if is_label or names else self._role
         samples: tuple[str, ...] = ()
         total = self._numbers.count
-        least = max(_LISTED_VALUES, total / 2)
+        least = min(total - 1, max(_LISTED_VALUES, total / 2))
         is_varied = values is None or values.distinct > least or values.others > _RARE * total
         if is_varied and (role == "text" or (role == "bytes" and values is not None)):
             samples = tuple(dict.fromkeys(map(sample_text, self._texts.items)))

@@ -218,7 +218,7 @@ def _notes(
     if problem:
         yield f"No schema could be inferred: {problem}."
     if preset is not None:
-        yield f"The preset tio.presets.{preset.name} reads these records: {preset.why}."
+        yield f"The preset tio.presets.{preset.name} reads these records."
     if faults.unfit:
         yield (
             f"{counted(faults.unfit, 'inspected record')} could not be parsed and "

@@ -78,7 +78,8 @@ def range_of(summary: NumberSummary | None, is_size: bool = False) -> str:
         return ""
     show: Any = size if is_size else number
     low, high = show(summary.minimum), show(summary.maximum)
-    return low if low == high else f"{low} to {high}"
+    unit = f" {high.rpartition(' ')[2]}"
+    return low if low == high else f"{low.removesuffix(unit)} to {high}"
 
 
 # ---- features ----
