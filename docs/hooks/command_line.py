@@ -42,6 +42,8 @@ _EXAMPLE = """\
     torchrec-io verify out/
 """
 _SHARED = """\
+Install it with `pip install "torchrec-io[cli]"`.
+
 `PATH` is a file, glob pattern, directory or URL. Commands without a usage line take one or more.
 `--jobs` is by default the number of CPUs, at most 8, or 16 to index URLs. `--help` prints the text
 of a command below, and `--version` the version. `--install-completion` lets the shell complete

@@ -5,6 +5,8 @@ from __future__ import annotations
 import functools
 import itertools
 import multiprocessing
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -453,3 +455,27 @@ def test_a_random_sampler_cannot_be_resumed_in_an_epoch(paths: list[str]) -> Non
             loader.load_state_dict(state)
         with pytest.raises(tio.StateMismatchError, match="another order each time"):
             loader.resume(epoch=0, batches=1)
+
+
+def test_workers_that_cannot_import_a_function(paths: list[str]) -> None:
+    """A program without a file, as a notebook is, has nothing that other processes can import."""
+    program = f"""
+import torchrec_io as tio
+class Doubled:
+    def __call__(self, batch):
+        return batch
+dataset = tio.TFRecordDataset({paths!r}, {{"id": "int64"}}, batch_size=8)
+print(len(list(tio.make_loader(dataset, num_workers=1, multiprocessing_context="spawn"))))
+doubled = dataset.replace(transform=Doubled())
+print(len(list(tio.make_loader(doubled, num_workers=1, multiprocessing_context="fork"))))
+tio.make_loader(doubled, num_workers=1, multiprocessing_context="spawn")
+"""
+    done = subprocess.run(
+        [sys.executable, "-"], input=program, capture_output=True, text=True, check=False
+    )
+    assert done.stdout == "4\n4\n"
+    assert done.stderr.splitlines()[-1] == (
+        "ValueError: worker processes cannot import Doubled, which is defined in a notebook or an "
+        "interactive session: define it in a module and import it, or use "
+        "multiprocessing_context='fork'"
+    )

@@ -25,7 +25,7 @@ from tests.support.tfrecord import write_tfrecord
 from torchrec_io.reports import page as pages
 from torchrec_io.reports import text
 from torchrec_io.reports.content import FileReport
-from torchrec_io.reports.images import _MOST_PIXELS, find_images, make_thumbnail
+from torchrec_io.reports.images import _MOST_PIXELS, Owner, find_images, make_thumbnail
 
 ATTRIBUTES = {
     "alt", "aria-hidden", "aria-label", "aria-labelledby", "charset", "class", "content", "height",
@@ -181,7 +181,7 @@ def thumbnail_of(data: bytes) -> Any:
     import numpy as np  # noqa: PLC0415
 
     values, offsets = np.frombuffer(data, np.uint8), np.array([0, len(data)])
-    [image] = find_images(values, offsets, [7], ["x"])
+    [image] = find_images(values, offsets, [Owner(7, "x")])
     return make_thumbnail(image, "", ("file", 7), str)
 
 

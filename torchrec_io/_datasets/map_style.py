@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import operator
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, Self, Unpack, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -30,8 +30,6 @@ from .transform import Transform
 from .worker_state import WorkerState
 
 if TYPE_CHECKING:
-    from typing_extensions import Self, Unpack
-
     from .._tensors.sample import Sample
     from ..tfds.feature_choice import FeatureChoice
     from ..tfds.splits import Split

@@ -6,7 +6,7 @@ import copy
 import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, overload
+from typing import Any, ClassVar, NoReturn, Self, overload
 
 import torch
 from torch import Tensor
@@ -14,9 +14,6 @@ from torch import Tensor
 from ..checks import counted
 from ..display import brief, brief_line, html_table
 from .padding import PaddedLength, fill_rows
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 
 class TensorParts:

@@ -273,6 +273,8 @@ def _check_column(name: Any, spec: Any) -> FixedLenFeature:
         )
     if feature.bitcast:
         raise SchemaError("CSV fields are text, so bitcast is not supported", feature=name)
+    if feature.key is not None:
+        raise SchemaError("CSV fields have no names, so key is not supported", feature=name)
     dtype = feature.dtype
     if not is_integer_dtype(dtype) and dtype not in (*_FLOATS, "string"):
         raise SchemaError(
