@@ -40,6 +40,8 @@ def test_ranges(value: int, least: int, most: int, message: str) -> None:
 
 def test_choices() -> None:
     check_choice("mode", None, ("a", None))
+    with pytest.raises(ValueError, match=r"^mode must be one of 'a', None, got 'A': write 'a'$"):
+        check_choice("mode", "A", ("a", None))
     with pytest.raises(ValueError, match=r"^mode must be one of 'a', None, got 'b'$"):
         check_choice("mode", "b", ("a", None))
 

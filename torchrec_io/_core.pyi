@@ -1292,10 +1292,11 @@ MAX_LIST_DEPTH: int = 64
 class MessageEncoder:
     """Encoder of Examples and SequenceExamples."""
 
-    def __init__(self, kinds: dict[str, Kind] | None, array_type: type, scalar_type: type, simplify: Callable[[object, bool], object], is_of_writer: bool) -> None:
+    def __init__(self, kinds: dict[str, Kind] | None, list_kinds: dict[str, Kind] | None, array_type: type, scalar_type: type, simplify: Callable[[object, bool], object], is_of_writer: bool) -> None:
         """
         Args:
             kinds: Kind of each feature, by name. The kinds of others follow from their values.
+            list_kinds: Kind of each feature list, likewise.
             array_type: numpy.ndarray.
             scalar_type: numpy.generic.
             simplify: Function of a value and whether it has steps. It converts values of other
@@ -1654,6 +1655,14 @@ class ImageValue:
     @property
     def size(self) -> int:
         """Size in bytes."""
+
+    @property
+    def feature(self) -> int:
+        """Position of its feature in the context, or among the feature lists."""
+
+    @property
+    def is_in_list(self) -> bool:
+        """True if its feature is a feature list."""
 
 class SurveyedBatch:
     """The result of a survey of some records."""

@@ -55,12 +55,19 @@ def check_choice(
 ) -> None:
     """Raise an error unless an argument is one of its choices."""
     if value not in choices:
-        raise error(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}")
+        is_near = isinstance(value, str) and value.lower() in choices
+        remedy = f": write {value.lower()!r}" if is_near else ""
+        raise error(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}{remedy}")
 
 
 def counted(count: int, noun: str, plural: str | None = None) -> str:
     """Return a count with its noun: "1 file", "1,200 files"."""
     return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
+
+
+def with_article(noun: str) -> str:
+    """Return the name of a class or kind with its article: "a Tensor", "an Image"."""
+    return f"{'an' if noun[:1] in tuple('AEIOaeio') else 'a'} {noun}"
 
 
 def printable(text: object) -> str:

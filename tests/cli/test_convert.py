@@ -61,6 +61,9 @@ def test_images(run: Run, tmp_path: Path) -> None:
     assert {row["image/format"][0] for row in rows} == {b"JPEG"}
     dataset = run_source(result.stdout, tmp_path)["dataset"]
     assert len(dataset) == 3
+    assert dataset.schema["image/encoded"] == tio.ImageFeature(size=(6, 9))
+    found = run("schema", "out/x-*")
+    assert "schema = tio.presets.imagenet(image=tio.ImageFeature(size=[6, 9]))" in found.stdout
 
 
 def test_invalid_images(run: Run, tmp_path: Path) -> None:

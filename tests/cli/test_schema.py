@@ -101,13 +101,16 @@ def test_preset(run: Run, tmp_path: Path) -> None:
     write_kaggle(tmp_path / "data")
     result = run("schema", "data")
     assert result.returncode == 0, result.stderr
-    assert result.stdout == "import torchrec_io as tio\n\nschema = tio.presets.kaggle_images()\n"
+    assert result.stdout == (
+        "import torchrec_io as tio\n\n"
+        "schema = tio.presets.kaggle_images(image=tio.ImageFeature(size=[5, 5]))\n"
+    )
     assert (
         "tio.presets.kaggle_images reads these records: the records have 'image'" in result.stderr
     )
     assert rows(result.stderr)["class"].startswith("int64 in 3/3")
     as_json = run("schema", "data", "--format", "json")
-    assert tio.Schema.from_json(as_json.stdout) == tio.presets.kaggle_images()
+    assert tio.Schema.from_json(as_json.stdout) == run_source(result.stdout)
 
 
 def test_tfds_directory(run: Run, tmp_path: Path) -> None:

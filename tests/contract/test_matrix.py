@@ -16,7 +16,8 @@ import pytest
 from torch.utils.data import DistributedSampler
 
 import torchrec_io as tio
-from tests.support.datasets import SCHEMA, open_records, record
+from tests.support import datasets
+from tests.support.datasets import open_records, record
 from tests.support.epochs import pause
 from tests.support.states import rest_of, through_json
 from tests.support.tfrecord import frame
@@ -24,7 +25,9 @@ from tests.support.web import web_server
 
 SIZES = [13, 0, 7, 10]
 COUNT = sum(SIZES)
-ROWS = [(i, b"record %d" % i, list(range(i % 5))) for i in range(COUNT)]
+# A stored feature under its own name and another one, and others.
+SCHEMA = {**datasets.SCHEMA, "number": tio.FixedLenFeature([], "int32", key="id")}
+ROWS = [(i, b"record %d" % i, list(range(i % 5)), i) for i in range(COUNT)]
 BATCH = 4
 DAMAGED = 17  # the fifth record of the third file
 
@@ -95,6 +98,7 @@ def open_loader(
         return tio.make_loader(numbered, batch_size=BATCH, sampler=sampler, num_workers=workers)
     dataset = open_records(
         files[source],
+        SCHEMA,
         stream=source == "stream",
         batch_size=BATCH if kind == "batches" else None,
         shuffle=10 if source == "stream" else True,
@@ -115,7 +119,8 @@ def rows_of(items: Any) -> list[list[Any]]:
         if item["id"].ndim:
             found.append(list(zip(*(each.tolist() for each in values), strict=True)))
         else:
-            found.append([(int(values[0]), values[1], values[2].tolist())])
+            id_, name, tokens, number = values
+            found.append([(int(id_), name, tokens.tolist(), int(number))])
     return found
 
 

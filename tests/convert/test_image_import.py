@@ -92,6 +92,17 @@ def test_schema_reads_the_pixels(tmp_path: Path) -> None:
     np.testing.assert_array_equal(sample["image/encoded"].permute(1, 2, 0).numpy(), pixels)
 
 
+def test_schema_makes_batches_of_images_of_different_sizes(tmp_path: Path) -> None:
+    for number, size in enumerate([(4, 8), (5, 7), (6, 7)]):
+        put(tmp_path / "in", f"a/{number}.png", encoded(noise(*size)))
+    done = convert(tmp_path)
+    assert done.schema is not None
+    line = '"image/encoded": tio.ImageFeature(size=[5, 7]),  # 3 sizes, 4 to 8\n'
+    assert line in done.schema.to_python()
+    [batch] = tio.TFRecordDataset(done.paths, done.schema, batch_size=3)
+    assert batch["image/encoded"].shape == (3, 3, 5, 7)
+
+
 # ---- classes ----
 
 

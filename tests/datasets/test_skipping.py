@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -230,3 +231,23 @@ class TestLog:
             "skipped 3 errors, the first one",
             "skipped 1 error",
         ]
+
+
+def test_damage_names_what_helps(tmp_path: Path) -> None:
+    path = write(tmp_path / "a", ["sound", "damaged", "undecodable"])
+    reason = r"checksum; on_error=\"skip\" reads .* torchrec-io repair copies .* \(record 1, offset"
+    with pytest.raises(tio.CorruptRecordError, match=reason):
+        list(tio.TFRecordDataset(path, DENSE))
+    with pytest.raises(tio.CorruptRecordError, match=reason):
+        list(DataLoader(tio.TFRecordStream(path, DENSE), batch_size=None, num_workers=1))
+    seen: list[Any] = []
+    list(tio.TFRecordDataset(path, DENSE, on_error=seen.append))
+    assert seen[0].reason == "the record's data does not match its checksum"
+    cut = tmp_path / "cut.gz"
+    cut.write_bytes(gzip.compress(Path(path).read_bytes())[:-20])
+    with pytest.raises(tio.TruncatedFileError, match="inside a gzip stream; on_error"):
+        tio.TFRecordDataset(cut, DENSE)
+    text = tmp_path / "text"
+    text.write_text("<html>not found</html>" * 9)
+    with pytest.raises(tio.CorruptRecordError, match="not like a TFRecord file \\(record 0"):
+        tio.TFRecordDataset(text, DENSE)

@@ -59,21 +59,21 @@ SIZED = tio.ImageFeature(size=(2, 3), resize=None, layout="HWC")
 ARRAY = tio.RawFeature("int16", [2])
 # Features of sequences of bytes values.
 SEQUENCES = {
-    "s/sized": tio.SequenceFeature(SIZED, value_key="s/images"),
+    "s/sized": tio.SequenceFeature(SIZED, key="s/images"),
     "s/images": tio.SequenceFeature(IMAGE),
     "s/arrays": tio.SequenceFeature(ARRAY),
-    "s/open": tio.SequenceFeature(tio.RawFeature("int8", [None, 2]), value_key="s/arrays"),
-    "s/shaped": tio.SequenceFeature(tio.RawFeature("int8", shape_key="s/shapes"), value_key="s/b"),
-    "s/several": tio.SequenceFeature(ARRAY, value_key="s/c", partitions=[ROWS("s/k")]),
+    "s/open": tio.SequenceFeature(tio.RawFeature("int8", [None, 2]), key="s/arrays"),
+    "s/shaped": tio.SequenceFeature(tio.RawFeature("int8", shape_key="s/shapes"), key="s/b"),
+    "s/several": tio.SequenceFeature(ARRAY, key="s/c", partitions=[ROWS("s/k")]),
     "s/unlike": tio.SequenceFeature(
-        tio.RawFeature("int8", [None]), value_key="s/c", partitions=[ROWS("s/k")]
+        tio.RawFeature("int8", [None]), key="s/c", partitions=[ROWS("s/k")]
     ),
     "s/deeper": tio.SequenceFeature(
-        tio.RawFeature("int8", [None]), value_key="s/e", partitions=[ROWS("s/k"), ROWS("s/k2")]
+        tio.RawFeature("int8", [None]), key="s/e", partitions=[ROWS("s/k"), ROWS("s/k2")]
     ),
-    "whole": tio.SequenceFeature(SIZED, value_key="t"),
+    "whole": tio.SequenceFeature(SIZED, key="t"),
     "whole_unlike": tio.SequenceFeature(
-        tio.RawFeature("int8", [None]), value_key="s/c", partitions=[ROWS("s/k")]
+        tio.RawFeature("int8", [None]), key="s/c", partitions=[ROWS("s/k")]
     ),
 }
 # The same number of steps in every record.
@@ -82,7 +82,7 @@ FIXED = {
     "s/alike": tio.FixedLenFeature([3, 2], "int64"),
     "s/texts": tio.FixedLenFeature([3], "string"),
     "s/one": tio.VarLenFeature("float32"),
-    "s/of_three": tio.SequenceFeature(ARRAY, 3, value_key="s/arrays"),
+    "s/of_three": tio.SequenceFeature(ARRAY, 3, key="s/arrays"),
 }
 
 

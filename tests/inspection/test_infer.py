@@ -274,6 +274,13 @@ def test_features_that_are_left_out(tmp_path: Path) -> None:
     never = finding(schema, "never")
     assert (never.kind, never.spec, never.present, never.counts) == ("none", None, 0, None)
     assert finding(schema, "\udcff\udcfe").why == "the name is not UTF-8"
+    code = schema.to_python()
+    assert f'# "mixed" is left out: {mixed.why}\n' in code
+    assert '# "\\udcff\\udcfe" is left out: the name is not UTF-8\n' in code
+    space: dict[str, Any] = {}
+    exec(code, space)  # noqa: S102  # source that this package has made
+    assert space["schema"] == schema
+    assert "#" not in tio.Schema(schema).to_python()
     assert finding(schema, "\udcff\udcfe").kind == "int64"
     assert schema["empty"] == tio.VarLenFeature("float32")
 
@@ -299,12 +306,28 @@ def test_nothing_but_empty_lists(tmp_path: Path) -> None:
 def test_images(tmp_path: Path, kinds: list[str], formats: tuple[str, ...]) -> None:
     records = [example_of(image=[picture(kind)]) for kind in kinds]
     schema = infer(tmp_path, records)
-    assert schema["image"] == tio.ImageFeature()
+    assert schema["image"] == tio.ImageFeature(size=(2, 3))
     found = finding(schema, "image")
     assert found.formats == formats
-    assert found.why == f"every record has one image ({', '.join(formats)})"
-    images = tio.parse_examples(records, schema)["image"]
-    assert [tuple(image.shape) for image in images] == [(3, 2, 3)] * len(kinds)
+    assert found.why == f"every record has one image ({', '.join(formats)}; size 2 x 3)"
+    assert tio.parse_examples(records, schema)["image"].shape == (len(kinds), 3, 2, 3)
+    assert "#" not in schema.to_python()
+
+
+def test_images_of_different_sizes(tmp_path: Path) -> None:
+    """They get the median height and width, so that they make a batch."""
+    sizes = [(3, 9), (4, 8), (5, 7), (5, 7), (2000, 6)]  # width and height
+    records = [example_of(image=[picture("PNG", size)], label=[1]) for size in sizes]
+    schema = infer(tmp_path, records)
+    assert schema["image"] == tio.ImageFeature(size=(7, 5))
+    assert finding(schema, "image").why == "every record has one image (PNG; 4 sizes, 3 to 2,000)"
+    line = '        "image": tio.ImageFeature(size=[7, 5]),  # 4 sizes, 3 to 2,000\n'
+    assert line in schema.to_python()
+    (tmp_path / "parts").mkdir()
+    for number, record in enumerate(records):  # each is a piece of its own
+        write_tfrecord(tmp_path / "parts" / f"{number}.tfrecord", [record])
+    assert tio.Schema.infer(tmp_path / "parts").findings == schema.findings
+    assert tio.parse_examples(records, schema)["image"].shape == (5, 3, 7, 5)
 
 
 @pytest.mark.parametrize(
@@ -440,6 +463,8 @@ def test_a_context_feature_and_a_list_of_one_name(tmp_path: Path) -> None:
     )
     assert "the feature list of this name is left out" in finding(schema, "x").why
     assert "the context feature of this name is left out" in finding(schema, "y").why
+    comment = "# the feature list of this name is left out: key= can read it under another name\n"
+    assert f'"x": tio.FixedLenFeature([], "int64"),  {comment}' in schema.to_python()
     batch = tio.parse_sequence_examples([record], schema)
     assert batch["x"].tolist() == [1]
     assert batch["y"].tolist() == [[4]]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import functools
 import itertools
 import multiprocessing
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -453,3 +455,32 @@ def test_a_random_sampler_cannot_be_resumed_in_an_epoch(paths: list[str]) -> Non
             loader.load_state_dict(state)
         with pytest.raises(tio.StateMismatchError, match="another order each time"):
             loader.resume(epoch=0, batches=1)
+
+
+def test_workers_that_cannot_import_the_program(paths: list[str]) -> None:
+    program = f"""
+import torchrec_io as tio
+class Doubled:
+    def __call__(self, batch):
+        return batch
+dataset = tio.TFRecordDataset({paths!r}, {{"id": "int64"}}, batch_size=8)
+doubled = dataset.replace(transform=Doubled())
+for each, method in ((doubled, "fork"), (dataset, "spawn"), (doubled, "spawn")):
+    print(len(list(tio.make_loader(each, num_workers=1, multiprocessing_context=method))))
+"""
+    ways: list[tuple[list[str], int, str]] = [(["-c", program], 2, "Doubled")]
+    ways.append((["-"], 1, "this program"))
+    for arguments, count, name in ways:  # python -c is like a notebook
+        done = subprocess.run(
+            [sys.executable, *arguments],
+            input=program,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.stdout == "4\n" * count
+        assert done.stderr.splitlines()[-1] == (
+            f"ValueError: worker processes cannot import {name}, which is in no file, but in a "
+            "notebook, python -c or standard input: move it to a module, or use "
+            "multiprocessing_context='fork'"
+        )

@@ -77,11 +77,11 @@ def test_all_ways_to_know_the_shape_give_the_array(
 def test_the_bytes_may_stand_under_another_name() -> None:
     record = example_of(bytes=[b"\1\2"], shape=[2], packed=[zlib.compress(b"\3\4")])
     schema = {
-        "a": tio.RawFeature("uint8", [2], value_key="bytes"),
-        "b": tio.RawFeature("uint8", [None], value_key="bytes"),
-        "c": tio.RawFeature("uint8", shape_key="shape", value_key="bytes"),
-        "d": tio.RawFeature("uint8", [2], value_key="packed", compression="zlib"),
-        "e": tio.RawFeature("uint8", fixed_length=1, value_key="bytes"),
+        "a": tio.RawFeature("uint8", [2], key="bytes"),
+        "b": tio.RawFeature("uint8", [None], key="bytes"),
+        "c": tio.RawFeature("uint8", shape_key="shape", key="bytes"),
+        "d": tio.RawFeature("uint8", [2], key="packed", compression="zlib"),
+        "e": tio.RawFeature("uint8", fixed_length=1, key="bytes"),
     }
     sample = tio.parse_example(record, schema)
     assert {name: value.tolist() for name, value in sample.items()} == {
@@ -92,7 +92,7 @@ def test_the_bytes_may_stand_under_another_name() -> None:
         "e": [1],
     }
     with pytest.raises(DecodeError, match="in the stored feature 'none'") as caught:
-        tio.parse_example(record, {"a": tio.RawFeature("uint8", [2], value_key="none")})
+        tio.parse_example(record, {"a": tio.RawFeature("uint8", [2], key="none")})
     assert caught.value.feature == "a"
 
 
@@ -289,7 +289,7 @@ def test_the_range_of_quantized_numbers_is_that_of_the_column() -> None:
         ({"shape": [2], "dequantize": (0, float("nan"))}, "low < high"),
         ({"shape": [2], "dequantize": (0, float("inf"))}, "low < high"),
         ({"shape": [2], "dequantize": 5}, "low < high"),
-        ({"shape": [2], "value_key": ""}, "value_key must be"),
+        ({"shape": [2], "key": ""}, "key must be"),
         ({"dtype": "int32", "fixed_length": 6}, "fixed_length"),
         ({"fixed_length": 0}, "fixed_length"),
         ({"fixed_length": 4.0}, "fixed_length"),

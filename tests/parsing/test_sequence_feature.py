@@ -117,7 +117,7 @@ def test_partitions_make_rows_of_rows() -> None:
         [[[], [pair(7)]]],
     ]
     for element in (PAIR, Raw("int16", [None])):
-        batch = parse(records, x=sequence(element, value_key="v", partitions=partitions))
+        batch = parse(records, x=sequence(element, key="v", partitions=partitions))
         assert [one.tolist() for one in batch["x"]] == expected
         assert [sample["x"].tolist() for sample in batch.samples()] == expected
     assert isinstance(parse(records, x=sequence(PAIR, None, "v", partitions))["x"], tio.Ragged)
@@ -216,8 +216,8 @@ def test_images_are_those_of_an_image_feature(layout: Any, dtype: str) -> None:
     batch = parse(
         records,
         x=sequence(tio.ImageFeature(**options)),
-        y=sequence(tio.ImageFeature(**resized), value_key="x"),
-        z=sequence(tio.ImageFeature(**{**options, "crop": (0, 0, 2, 2)}), value_key="x"),
+        y=sequence(tio.ImageFeature(**resized), key="x"),
+        z=sequence(tio.ImageFeature(**{**options, "crop": (0, 0, 2, 2)}), key="x"),
     )
     assert [one.tolist() for one in batch["x"]] == expected
     assert batch["y"].tolist() == small
@@ -251,8 +251,8 @@ def test_each_step_has_one_element() -> None:
         schema = tio.Schema(context={}, sequence={"y": feature})
         return tio.parse_sequence_examples(records, schema)["y"]
 
-    assert read(sequence(PAIR, value_key="x")).tolist() == rows
-    listed = read(sequence(Raw("int16", [None]), value_key="x"))
+    assert read(sequence(PAIR, key="x")).tolist() == rows
+    listed = read(sequence(Raw("int16", [None]), key="x"))
     assert [one.tolist() for one in listed] == rows
     for steps, reason in (
         ([[stored(1)], []], "step 1 holds 0 bytes values, the schema wants 1"),
@@ -301,14 +301,14 @@ def test_other_kinds_of_values_are_refused() -> None:
         ({"element": tio.ImageFeature(mixed="pad")}, "excludes mixed"),
         ({"element": tio.ImageFeature(decoder=None)}, "excludes decoder=None"),
         ({"element": Raw("int8", fixed_length=3)}, "excludes fixed_length"),
-        ({"element": Raw("int8", [2], value_key="v")}, "excludes value_key"),
+        ({"element": Raw("int8", [2], key="v")}, "excludes key"),
         ({"length": -1}, "non-negative integer"),
         ({"length": True}, "non-negative integer"),
         ({"length": 2, "partitions": [Rows.RowLengths("n")]}, "either length or partitions"),
         ({"partitions": ["n"]}, "must be partitions of RaggedFeature"),
         ({"partitions": 5}, "partitions must be a sequence"),
         ({"row_splits_dtype": "int16"}, "dtype must be one of"),
-        ({"value_key": ""}, "value_key must be"),
+        ({"key": ""}, "key must be"),
     ],
 )
 def test_arguments_that_make_no_sense(arguments: dict[str, Any], reason: str) -> None:
@@ -323,4 +323,4 @@ def test_invalid_schemas_are_refused() -> None:
     with pytest.raises(SchemaError, match="must name an integer feature"):
         tio.Schema({"x": sequence(Raw("int8", shape_key="s")), "s": tio.VarLenFeature("float32")})
     with pytest.raises(SchemaError, match="must be read in one way"):
-        tio.Schema({"x": sequence(PAIR), "y": Raw("int16", [2], value_key="x")})
+        tio.Schema({"x": sequence(PAIR), "y": Raw("int16", [2], key="x")})

@@ -29,17 +29,19 @@ def run(source: str) -> Any:
     return space["schema"]
 
 
+LARGE = "image=tio.ImageFeature(size=[6, 8])"
+SMALL = "image=tio.ImageFeature(size=[5, 5])"
 WRITTEN: dict[str, tuple[Callable[[Path], Path], str]] = {
-    "imagenet": (published.write_imagenet, ""),
-    "object_detection": (published.write_coco, ""),
+    "imagenet": (published.write_imagenet, LARGE),
+    "object_detection": (published.write_coco, LARGE),
     "object_detection with masks": (
         lambda folder: published.write_coco(folder, with_masks=True),
         "masks=True",
     ),
-    "kaggle_images": (published.write_kaggle, ""),
+    "kaggle_images": (published.write_kaggle, SMALL),
     "kaggle_images for tests": (
         lambda folder: published.write_kaggle(folder, labelled=False),
-        "label_key=None",
+        f"{SMALL}, label_key=None",
     ),
     "youtube8m_video": (published.write_youtube8m_video, ""),
     "youtube8m_video of 2017": (
@@ -104,13 +106,24 @@ def test_differences_are_reported(tmp_path: Path) -> None:
 def test_masks_of_every_kind(tmp_path: Path) -> None:
     kinds: dict[str, tuple[str, list[Any], str]] = {
         "as many in each record": ("bytes", published.masks(2), "masks=True"),
-        "numbers": ("float", [0.0, 1.0] * 48, ""),  # as the API's NUMERICAL_MASKS
-        "other bytes": ("bytes", [b"1", b"2"], ""),
+        "numbers": ("float", [0.0, 1.0] * 48, LARGE),  # as the API's NUMERICAL_MASKS
+        "other bytes": ("bytes", [b"1", b"2"], LARGE),
     }
     for what, (kind, values, arguments) in kinds.items():
         features = {**published.coco(0, 2), "image/object/mask": (kind, values)}
         path = write_tfrecord(tmp_path / what, [example_of(**features)] * 2)
         assert recognize(path) == f"tio.presets.object_detection({arguments})"
+
+
+def test_images_are_resized_as_in_an_inferred_schema(tmp_path: Path) -> None:
+    sizes = [(6, 8), (6, 9), (7, 9)]
+    images = [{"image/encoded": [encoded(noise(*size), "PNG")]} for size in sizes]
+    records = [example_of(**published.imagenet(1, **image)) for image in images]
+    preset = tio.presets.recognize(write_tfrecord(tmp_path / "x", records))
+    assert preset is not None
+    assert str(preset) == "tio.presets.imagenet(image=tio.ImageFeature(size=[6, 9]))"
+    assert '# "image/encoded": 3 sizes, 6 to 9\n' in preset.to_python()
+    assert run(preset.to_python()) == preset.schema
 
 
 def test_videos_whose_labels_are_not_published(tmp_path: Path) -> None:

@@ -692,11 +692,9 @@ def test_progress_counts_all_bytes(tmp_path: Path) -> None:
     watcher = Watcher()
     paths = write(tmp_path, [example_of(x=[i]) for i in range(500)])
     tio.report(paths, watcher=watcher, jobs=2)
-    assert (
-        watcher.read
-        == watcher.total
-        == Path(tmp_path, "data-00000-of-00001.tfrecord").stat().st_size
-    )
+    # The file is indexed, then its records are read.
+    size = Path(tmp_path, "data-00000-of-00001.tfrecord").stat().st_size
+    assert watcher.read == watcher.total == 2 * size
 
 
 # ---- sets of files ----
@@ -806,9 +804,30 @@ class _Sizes(tio.tools.Watcher):
         self.done += size
 
 
+def test_progress_while_a_large_file_is_indexed(tmp_path: Path) -> None:
+    class Steps(_Sizes):
+        """Watcher that keeps the bytes known and done at each call."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.seen: list[tuple[int, int]] = []
+
+        def advanced(self, size: int, records: int) -> None:
+            super().advanced(size, records)
+            self.seen.append((self.totals[-1], self.done))
+
+    write_tfrecord(tmp_path / "x.tfrecord", [example_of(x=[b"x" * 1000])] * 40_000)
+    steps = Steps()
+    tio.report(tmp_path / "x.tfrecord", max_records=10, watcher=steps)
+    size = (tmp_path / "x.tfrecord").stat().st_size
+    assert steps.totals[0] == size < steps.totals[1]
+    assert any(total == size and 0 < done < size for total, done in steps.seen)
+
+
 def test_progress_of_several_sets(tmp_path: Path) -> None:
     write_sets(tmp_path)
     sizes = _Sizes()
     tio.report(tmp_path, watcher=sizes)
-    assert sizes.totals == [sizes.done]
-    assert sizes.done == sum(path.stat().st_size for path in tmp_path.iterdir())
+    size = sum(path.stat().st_size for path in tmp_path.iterdir())
+    assert sizes.totals == [size, 2 * size]
+    assert sizes.done == 2 * size

@@ -94,7 +94,9 @@ def test_as_text() -> None:
         "    }\n"
         ")\n"
     )
-    assert repr(tio.Schema({"a": {"b": LABEL}})) == f"Schema({{'a': {{'b': {LABEL!r}}}}})"
+    assert repr(tio.Schema({"a": {"b": LABEL}})) == (
+        f"Schema({{\n    'a': {{\n        'b': {LABEL!r},\n    }},\n}})"
+    )
 
 
 def test_both_parts_of_a_sequence_may_fill_one_dict() -> None:
@@ -107,7 +109,7 @@ def test_both_parts_of_a_sequence_may_fill_one_dict() -> None:
     assert sample["a"]["y"].tolist() == [[2], [3]]
     again = tio.Schema.from_json(schema.to_json())
     assert again == schema
-    assert "'a': {'y'" in repr(again)
+    assert "'a': {\n        'y'" in repr(again)
 
 
 def test_lists_of_examples() -> None:
@@ -143,7 +145,8 @@ def test_lists_of_examples() -> None:
         ({"a": {"b": {"c": BOX}, "b/c": BOX}}, "two features have this flat name", "a/b/c"),
         ({"a": {}}, "must be a spec or a dict of specs, got an empty dict", "a"),
         ({"a": {"b": {"c": {}}}}, "must be a spec or a dict of specs, got an empty dict", "a/b/c"),
-        ({"a": {"b": "int64"}}, "must be one of torchrec_io or tf.io, got 'int64'", "a/b"),
+        ({"a": {"b": 64}}, "or the dtype of one value, such as 'int64', got 64", "a/b"),
+        ({"a": {"b": "int65"}}, "dtype must be one of int64, .* got 'int65'", "a/b"),
         ({"a": {1: BOX}}, "the name of a feature must be a str, got 1", None),
         ({1: {"a": BOX}}, "the name of a feature must be a str, got 1", None),
         ({"a": {"\ud800": BOX}}, "must not have surrogates", None),

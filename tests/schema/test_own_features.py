@@ -21,7 +21,7 @@ from tests.support.toy_features import DigitsFeature, OneHotFeature
 FEATURES: dict[str, Any] = {
     "id": tio.FixedLenFeature([], "int64"),
     "pair": DigitsFeature(2),
-    "nested": {"any": DigitsFeature(dtype="float64"), "label": OneHotFeature("class", 3)},
+    "nested": {"any": DigitsFeature(dtype="float64"), "label": OneHotFeature(3, key="class")},
     "rows": tio.SequenceFeature(DigitsFeature(2)),
 }
 SCHEMA = tio.Schema(FEATURES)
@@ -96,7 +96,7 @@ def test_text_forms() -> None:
     assert '{"type": "DigitsFeature", "count": 2}' in SCHEMA.to_json()
     source = SCHEMA.to_python()
     assert "from tests.support.toy_features import DigitsFeature\n" in source
-    assert 'OneHotFeature(key="class", classes=3)' in source
+    assert 'OneHotFeature(classes=3, key="class")' in source
     made: dict[str, Any] = {}
     exec(source, made)  # noqa: S102  # source that this package has made
     assert made["schema"] == SCHEMA
@@ -108,7 +108,7 @@ def test_json_with_wrong_arguments() -> None:
     with pytest.raises(tio.SchemaError, match="count must be a non-negative integer") as caught:
         tio.Schema.from_json(text.replace('"count": 2', '"count": -2', 1))
     assert caught.value.feature == "pair"
-    with pytest.raises(tio.SchemaError, match="a OneHotFeature needs the argument 'classes'"):
+    with pytest.raises(tio.SchemaError, match="an OneHotFeature needs the argument 'classes'"):
         tio.Schema.from_json(text.replace(', "classes": 3', ""))
 
 
@@ -153,16 +153,16 @@ def test_places() -> None:
     with pytest.raises(
         tio.SchemaError, match=r"a feature list must be one of .* got OneHotFeature"
     ):
-        tio.Schema(context={}, sequence={"x": OneHotFeature("y", 3)})
+        tio.Schema(context={}, sequence={"x": OneHotFeature(3, key="y")})
     with pytest.raises(tio.SchemaError, match=r"must be one of .*DigitsFeature.*got OneHotFeature"):
-        tio.SequenceFeature(OneHotFeature("y", 3))
+        tio.SequenceFeature(OneHotFeature(3, key="y"))
     schema = tio.Schema(context={"x": DigitsFeature(1)}, sequence={"s": tio.VarLenFeature("int64")})
     record = tio.encode_sequence_example({"x": "7"}, {"s": [[1]]})
     assert tio.parse_sequence_examples([record], schema)["x"].tolist() == [[7]]
 
 
 def test_stored_features_must_be_read_in_one_way() -> None:
-    features = {"x": OneHotFeature("y", 3), "y": tio.FixedLenFeature([], "int64")}
+    features = {"x": OneHotFeature(3, key="y"), "y": tio.FixedLenFeature([], "int64")}
     batch = tio.parse_examples([tio.encode_example({"y": 1})], features)
     assert (batch["x"].tolist(), batch["y"].tolist()) == ([[0, 1, 0]], [1])
     with pytest.raises(tio.SchemaError, match="must be read in one way"):
@@ -171,9 +171,8 @@ def test_stored_features_must_be_read_in_one_way() -> None:
 
 def test_stored_values() -> None:
     assert DigitsFeature(2).as_stored("x") == tio.FixedLenFeature([], "string")
-    with pytest.raises(tio.SchemaError, match="the values are in the stored feature 'y'"):
-        OneHotFeature("y", 3).as_stored("x")
-    assert tio.encode_example({"y": []}, tio.Schema({"x": OneHotFeature("y", 3)})) == (
+    assert OneHotFeature(3, key="y").as_stored("x") == tio.FixedLenFeature([], "string", key="y")
+    assert tio.encode_example({"y": []}, tio.Schema({"x": OneHotFeature(3, key="y")})) == (
         tio.encode_example({"y": []}, {"y": "int64"})
     )
 

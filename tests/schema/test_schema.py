@@ -430,7 +430,7 @@ def test_names_are_text(name: Any) -> None:
         Schema({name: VarLenFeature("int64")})
 
 
-@pytest.mark.parametrize("spec", ["int64", None, torch.int64, VarLenFeature, {}])
+@pytest.mark.parametrize("spec", [64, None, VarLenFeature, {}])
 def test_other_specs_are_refused_by_name(spec: Any) -> None:
     with pytest.raises(SchemaError, match=r"must be (one of torchrec_io|a spec)") as caught:
         Schema({"good": VarLenFeature("int64"), "bad": spec})

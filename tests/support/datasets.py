@@ -49,7 +49,7 @@ def numbers_of(items: Any) -> list[int]:
     return [number for item in items for number in item["id"].reshape(-1).tolist()]
 
 
-def open_records(paths: Any, *, stream: bool = False, **options: Any) -> Any:
+def open_records(paths: Any, schema: Any = SCHEMA, *, stream: bool = False, **options: Any) -> Any:
     """Return a dataset or a stream of files."""
     open_as: Any = tio.TFRecordStream if stream else tio.TFRecordDataset
-    return open_as(paths, SCHEMA, **options)
+    return open_as(paths, schema, **options)

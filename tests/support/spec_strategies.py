@@ -24,6 +24,7 @@ names = st.one_of(
     st.sampled_from(["image/encoded", "a b", "\x1b[31m", "\x7f", "'", '"', "'\"", "\\", "\u202e"]),
 )
 keys = names.filter(bool)
+_own_keys = st.none() | keys
 shapes = st.lists(st.integers(0, 4), max_size=3)
 full_shapes = st.lists(st.integers(1, 4), max_size=3)
 
@@ -73,7 +74,7 @@ def fixed(draw: st.DrawFn) -> tio.FixedLenFeature:
         default = draw(st.lists(values(dtype), min_size=count, max_size=count))
         are_numbers = dtype != "string" and count and not any(map(math.isnan, default))
         valid = (min(default), max(default)) if valid and are_numbers else None
-    options = draw(of_numbers(dtype))
+    options = {"key": draw(_own_keys), **draw(of_numbers(dtype))}
     return tio.FixedLenFeature(shape, dtype, default, valid_range=valid, **options)
 
 
@@ -84,6 +85,7 @@ def parts(draw: st.DrawFn, in_list: bool) -> tio.FixedLenSequenceFeature:
     default = None if in_list else draw(st.one_of(st.none(), values(dtype)))
     missing = draw(st.booleans()) if in_list else True
     options = {"valid_range": draw(ranges(dtype)), **draw(of_numbers(dtype, bits=False))}
+    options["key"] = draw(_own_keys)
     return tio.FixedLenSequenceFeature(draw(full_shapes), dtype, missing, default, **options)
 
 
@@ -148,7 +150,7 @@ def raw(draw: st.DrawFn, *, alone: bool = True) -> tio.RawFeature:
     ways = ["shape", "shape_key", "open", "open_key", *(["fixed_length", "both"] if alone else [])]
     way = draw(st.sampled_from(ways))
     if alone:
-        options["value_key"] = draw(st.none() | keys)
+        options["key"] = draw(_own_keys)
     if way not in ("fixed_length", "both"):
         options["compression"] = draw(st.sampled_from([None, "zlib"]))
         if options["compression"]:
@@ -203,7 +205,7 @@ def images(draw: st.DrawFn, *, alone: bool = True) -> tio.ImageFeature:
     kinds = ["usual"] * 7 + ["bitcast", "animated"] + ["undecoded"] * alone
     kind = draw(st.sampled_from(kinds))
     if kind == "undecoded":
-        return tio.ImageFeature(decoder=None)
+        return tio.ImageFeature(decoder=None, key=draw(_own_keys))
     if kind == "bitcast":
         return tio.ImageFeature(1, "float32", bitcast=True, **exact)
     if kind == "animated":
@@ -239,6 +241,7 @@ def images(draw: st.DrawFn, *, alone: bool = True) -> tio.ImageFeature:
         crop=draw(st.none() | st.tuples(index, index, _lengths, _lengths)),
         augment=draw(st.none() | crops) if alone else None,
         mixed=mixed,
+        key=draw(_own_keys) if alone else None,
         apply_exif_orientation=draw(st.booleans()),
         **options,
         **numbers_of_classes,
@@ -252,14 +255,17 @@ def sequences(draw: st.DrawFn, *, in_list: bool = False) -> tio.SequenceFeature:
     return tio.SequenceFeature(
         draw(images(alone=False) | raw(alone=False)),
         draw(st.integers(0, 9)) if is_long else None,
-        draw(st.none() | keys),
+        draw(_own_keys),
         [] if is_long or in_list else draw(st.lists(partitions, max_size=3)),
         draw(st.sampled_from(["int32", "int64"])),
     )
 
 
 serialized = st.builds(
-    tio.SerializedTensorFeature, st.sampled_from((*RAW_DTYPES, "string")), st.none() | shapes
+    tio.SerializedTensorFeature,
+    st.sampled_from((*RAW_DTYPES, "string")),
+    st.none() | shapes,
+    key=_own_keys,
 )
 
 
@@ -267,7 +273,8 @@ serialized = st.builds(
 def varyings(draw: st.DrawFn) -> tio.VarLenFeature:
     """Draw VarLenFeatures."""
     dtype = draw(st.sampled_from(DTYPES))
-    return tio.VarLenFeature(dtype, valid_range=draw(ranges(dtype)), **draw(of_numbers(dtype)))
+    options = {"key": draw(_own_keys), **draw(of_numbers(dtype))}
+    return tio.VarLenFeature(dtype, valid_range=draw(ranges(dtype)), **options)
 
 
 varying = varyings()

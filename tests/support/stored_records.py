@@ -101,7 +101,7 @@ def features(draw: st.DrawFn, spec: Any, name: str) -> Stored:
     if isinstance(spec, (tio.FixedLenFeature, tio.VarLenFeature, tio.FixedLenSequenceFeature)):
         items = 1 if isinstance(spec, tio.FixedLenFeature) else draw(st.integers(0, 3))
         count = items * getattr(spec, "count", 1)
-        return {name: draw(numbers(spec.dtype, count, bits=bits))}
+        return {key: draw(numbers(spec.dtype, count, bits=bits))}
     if isinstance(spec, tio.SparseFeature):
         count = draw(st.integers(0, 3)) if all(spec.size) else 0
         stored = {key: draw(numbers(spec.dtype, count))}

@@ -54,7 +54,7 @@ class _Summary:
         self.formats[found] += 1
         if found in IMAGES:
             size = image_size(value)
-            is_valid = size is not None and size[0] * size[1] <= ImageFeature().max_pixels
+            is_valid = size is not None and 0 < size[0] * size[1] <= ImageFeature().max_pixels
             self.are_images_valid = self.are_images_valid and is_valid
 
     def result(self) -> FeatureSummary:

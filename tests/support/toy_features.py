@@ -46,20 +46,19 @@ class OneHotFeature(Feature):
     """A class number as a vector of zeros with a single one.
 
     Args:
-        key: Name of the stored feature with the class number.
         classes: Number of classes.
+        key: Name of the stored feature with the class number; by default this feature's own name.
     """
 
     column = "tests.support.toy_columns:OneHotBuilder"
     dtype = "uint8"
 
-    key: str
     classes: int
+    key: str | None = None
 
     @property
     def known_shape(self) -> tuple[int, ...]:
         return (self.classes,)
 
     def stored_keys(self, name: str) -> list[StoredKey]:
-        del name
-        return [StoredKey(self.key, "dense", "int64", is_required=True)]
+        return [StoredKey(self.key or name, "dense", "int64", is_required=True)]

@@ -61,7 +61,7 @@ SPECS: dict[str, tuple[c.Connector, Any]] = {
         several(tensor(None, None, encoding="bytes"), None, None),
         tio.SequenceFeature(
             tio.RawFeature("int32", shape_key="x/shape/ragged_flat_values"),
-            value_key="x/value/ragged_flat_values",
+            key="x/value/ragged_flat_values",
             partitions=[Ragged.RowLengths("x/value/ragged_row_lengths_0")],
         ),
     ),

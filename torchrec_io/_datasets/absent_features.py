@@ -104,6 +104,9 @@ def _warning(schema: Any, absent: list[str], examined: int, record: bytes) -> st
     from ..inspection.hints import hint_at  # noqa: PLC0415  # only for this warning
 
     noun = "feature" if len(absent) == 1 else "features"
-    hint = hint_at(schema, record, absent[0], absent[0]) if isinstance(schema, Schema) else ""
+    hint = ""
+    if isinstance(schema, Schema):
+        reads = {key.key: name for name in schema for key in schema[name].stored_keys(name)}
+        hint = hint_at(schema, record, reads[absent[0]], absent[0])
     records = counted(examined, "record")
     return f"none of the first {records} has the {noun} {joined_names(absent)} of the schema{hint}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import sys
 from typing import Any
 
@@ -13,6 +14,15 @@ from .record_loader import RecordLoader
 from .statistics import LoadingCounters
 
 logger = logging.getLogger("torchrec_io")
+
+# Damage of the records of a file, for which the message has no other remedy.
+_DAMAGE = re.compile(
+    "(checksum|past the end of the file|file ends inside [^;]*|stream is damaged[^;]*)$"
+)
+_REMEDY = (
+    'on_error="skip" reads the records that can be found, and torchrec-io repair copies the intact '
+    "ones of a TFRecord file"
+)
 
 
 class ErrorHandler:
@@ -45,6 +55,8 @@ class ErrorHandler:
         while errors:
             error = errors.pop(0)
             if self._is_fatal(error):
+                if _DAMAGE.search(error.reason):
+                    error.reason += f"; {_REMEDY}"
                 try:
                     raise error
                 finally:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import functools
 import multiprocessing
+import os
+import pickle
+import sys
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sized
-from typing import TYPE_CHECKING, Any, Generic, TypedDict, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Generic, TypedDict, TypeVar, Unpack, cast, overload
 
 import torch
 from torch.utils.data import (
@@ -39,8 +43,6 @@ from .resumable import ResumableLoader
 from .sampling import SamplerEpochs, UnusedItems
 
 if TYPE_CHECKING:
-    from typing_extensions import Unpack
-
     from .._tensors.batch import Batch
 
 _Collated = TypeVar("_Collated")
@@ -331,6 +333,8 @@ def make_loader(
         raise TypeError(
             f"dataset must be one of torchrec_io or have __getitem__ and __len__, got {dataset!r}"
         )
+    if num_workers and _method_of(multiprocessing_context) != "fork":
+        _check_importable((dataset, collate_fn, worker_init_fn))
     described = [
         f"yields: {_about_items(dataset, batch_size)}",
         *_about_functions(dataset, collate_fn),
@@ -532,17 +536,49 @@ def _about_processes(dataset: Any, num_workers: int, context: Any) -> str:
             threads = dataset._session.pipeline.options["num_threads"] or 2
         how = "when a batch is asked for" if threads == 1 else f"with {threads} parsing threads"
         return f"read by: this process, {how}"
-    name = getattr(context, "_name", context) or _start_method()
+    name = _method_of(context)
     kept = "kept from epoch to epoch"
     return (
         f"read by: {num_workers} worker processes ({name}), {kept}; a batch crosses as one buffer"
     )
 
 
-def _start_method() -> str:
+def _method_of(context: Any) -> str:
     """Return the start method of processes, without fixing it as the getter's default does."""
-    known = multiprocessing.get_start_method(allow_none=True)
+    known = getattr(context, "_name", context) or multiprocessing.get_start_method(allow_none=True)
     return known or multiprocessing.get_all_start_methods()[0]
+
+
+class _MainFinder(pickle.Pickler):
+    """Finds what is pickled as a name of ``__main__``."""
+
+    found: str | None = None
+
+    def persistent_id(self, item: Any) -> None:
+        if getattr(item, "__module__", None) == "__main__":
+            self.found = getattr(item, "__qualname__", self.found)
+
+
+def _check_importable(parts: Any) -> None:
+    """Check that processes that are not forked can import what they need.
+
+    Raises:
+        ValueError: If it is in no file.
+    """
+    file = getattr(sys.modules["__main__"], "__file__", None)
+    if file not in (None, "<stdin>"):
+        return
+    with open(os.devnull, "wb") as sink:
+        finder = _MainFinder(sink)
+        with contextlib.suppress(Exception):  # a DataLoader reports what cannot be pickled
+            finder.dump(parts)
+    name = "this program" if file else finder.found  # of standard input they import everything
+    if name is not None:
+        raise ValueError(
+            f"worker processes cannot import {name}, which is in no file, but in a notebook, "
+            "python -c or standard input: move it to a module, or use "
+            "multiprocessing_context='fork'"
+        )
 
 
 def _about_pinning(wanted: bool, asked: bool | None, *, on_cuda: bool) -> str:

@@ -84,7 +84,7 @@ class Wrapper:
         if others or values[:3] != (name, "dense", "string"):
             raise SchemaError(
                 "the feature of whole files must be an ImageFeature, a RawFeature with a shape, a "
-                "SerializedTensorFeature or a FixedLenFeature([], 'string'), got "
+                "SerializedTensorFeature or a FixedLenFeature([], 'string'), without key, got "
                 f"{type(spec).__name__}",
                 feature=name,
             )
@@ -125,10 +125,10 @@ def _gather(source: ByteBuffer, starts: Ints, sizes: Ints, targets: Ints, out: B
 def _field_bytes(name: str, spec: Any) -> int:
     """Return the size of a field, in bytes."""
     shape = spec.known_shape if isinstance(spec, RawFeature) else None
-    if shape is None or spec.compression is not None or spec.value_key is not None:
+    if shape is None or spec.compression is not None or spec.key is not None:
         raise SchemaError(
             "a field of a record of fixed length must be a RawFeature with a shape, without "
-            f"compression and value_key, got {spec!r}",
+            f"compression and key, got {spec!r}",
             feature=name,
         )
     return math.prod(shape) * item_bytes(spec.dtype)

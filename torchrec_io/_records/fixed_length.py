@@ -56,7 +56,8 @@ class FixedLength(RecordFormat):
                     f": {counted(left, 'byte')} left over after {counted(count, 'record')} of "
                     f"{counted(self.record_bytes, 'byte')} between {ends}"
                 )
-            reason = f"the file has {counted(size, 'byte')}{reason}"
+            options = "record_bytes, header_bytes and footer_bytes"
+            reason = f"the file has {counted(size, 'byte')}{reason}; {options} must fit the file"
             error = TruncatedFileError(reason, path=source.path, offset=int(bounds[-1]))
         if error is not None:
             error.record = count

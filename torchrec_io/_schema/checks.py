@@ -81,6 +81,17 @@ def check_key(name: str, value: Any, kind: str = "a feature") -> None:
         raise SchemaError(f"{name} must be the name of {kind}, got {value!r}")
 
 
+def check_own_key(key: Any) -> str | None:
+    """Return the argument ``key`` of a spec.
+
+    Raises:
+        SchemaError: If it is neither the name of a feature nor None.
+    """
+    if key is not None:
+        check_key("key", key)
+    return None if key is None else str(key)
+
+
 def check_names(names: Any, dtype: str) -> tuple[str, ...] | None:
     """Return the names of classes as a tuple.
 

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from inspect import Parameter, signature
 from typing import Any, ClassVar, Literal, TypeAlias, cast
 
+from ..checks import with_article
+from ..display import brief
 from ..errors import SchemaError
 from .stored_keys import StoredCount, StoredKey
 from .valid_range import Range
@@ -44,6 +46,7 @@ class Spec:
         """
         super().__init_subclass__(**options)
         known = _spec_classes.get(cls.__name__)
+        cls.__repr__ = cls.__repr__  # type: ignore[method-assign]  # a dataclass makes no other
         # A class that is defined again, as in a notebook, replaces itself.
         if not is_abstract and (known is None or _full_name(known) == _full_name(cls)):
             _spec_classes[cls.__name__] = cls
@@ -57,13 +60,10 @@ class Spec:
         kind = type(self)
         if spec_class(kind.__name__) is not kind:
             raise SchemaError(
-                f"a {kind.__name__} cannot be written as text: another spec class has this name"
+                f"{with_article(kind.__name__)} cannot be written as text: another spec class has "
+                "this name"
             )
-        arguments = {
-            name: getattr(self, name)
-            for name, parameter in parameters_of(kind).items()
-            if getattr(self, name) != parameter.default
-        }
+        arguments = self._given()
         for name, value in arguments.items():
             if callable(value) and not isinstance(value, Spec):
                 raise SchemaError(
@@ -71,6 +71,23 @@ class Spec:
                     "as text, got a function"
                 )
         return arguments
+
+    def _given(self) -> dict[str, Any]:
+        """Return the arguments that do not have their default value."""
+        return {
+            name: getattr(self, name)
+            for name, parameter in parameters_of(type(self)).items()
+            if getattr(self, name) != parameter.default
+        }
+
+    def __repr__(self) -> str:
+        parameters = parameters_of(type(self))
+        words = [
+            ("" if parameters[name].default is Parameter.empty else f"{name}=")
+            + (repr(value) if isinstance(value, Spec) else brief(value))
+            for name, value in self._given().items()
+        ]
+        return f"{type(self).__name__}({', '.join(words)})"
 
 
 def parameters_of(kind: type) -> Mapping[str, Parameter]:
@@ -119,10 +136,11 @@ class Feature(Spec, is_abstract=True):
         known_shape: Shape of every record's value; None if it depends on the record.
         known_rank: Number of dimensions of every record's value; None if it depends on the record,
             or if values are rows of any length.
+        key: Name of the stored feature with the values; None for the feature's own name.
         valid_range: Range that the values must be in; None if they are not checked.
         is_slow: Whether values are decoded one by one outside the native parser.
         has_steps: Whether the value of a record can be cut into steps of an episode.
-        is_written_as_is: Whether a value is stored as it is, under the feature's own name.
+        is_written_as_is: Whether a value is stored as it is, under ``key`` or the feature's name.
     """
 
     column: ClassVar[str]
@@ -132,6 +150,7 @@ class Feature(Spec, is_abstract=True):
 
     dtype: Any
     valid_range: Range = None
+    key: str | None = None
 
     @property
     def column_dtype(self) -> str:
@@ -160,12 +179,12 @@ class Feature(Spec, is_abstract=True):
 
     @property
     def is_written_as_is(self) -> bool:
-        """True if a value is stored as it is, under the feature's own name."""
+        """True if a value is stored as it is, under ``key`` or the feature's own name."""
         return False
 
-    def arguments(self) -> dict[str, Any]:
-        """Return the arguments that make this spec; a default of one value without its tuple."""
-        arguments = super().arguments()
+    def _given(self) -> dict[str, Any]:
+        """Return the arguments; a default of one value without its tuple."""
+        arguments = super()._given()
         default = arguments.get("default_value")
         if isinstance(default, tuple) and len(default) == 1:
             [arguments["default_value"]] = default
@@ -182,6 +201,8 @@ class Feature(Spec, is_abstract=True):
                 f"{_PLACE_NAMES[place]} must be one of {', '.join(feature_kinds(place))}, got "
                 f"{type(self).__name__}"
             )
+        if place == "element" and self.key is not None:
+            raise SchemaError("an element of a SequenceFeature excludes key: the sequence has one")
 
     def check_beside(self, name: str, features: Mapping[str, Feature]) -> None:
         """Check that the spec can be used beside others; by default it can.
@@ -200,7 +221,7 @@ class Feature(Spec, is_abstract=True):
         Args:
             name: Flat name of the feature in the schema.
         """
-        return [StoredKey(name, "dense", "string", is_required=True)]
+        return [StoredKey(self.key or name, "dense", "string", is_required=True)]
 
     def length_count(self, name: str) -> StoredCount | None:
         """Return the stored values whose number is the number of values of a record.
@@ -234,22 +255,18 @@ class Feature(Spec, is_abstract=True):
             name: Flat name of the feature in the schema.
 
         Raises:
-            SchemaError: If the values are not all in one stored feature named ``name``.
+            SchemaError: If the values are not all in one stored feature.
         """
-        self._check_only_key(name)
         fixed: Any = spec_class("FixedLenFeature")  # a subclass: this file cannot import it
-        return cast(Feature, fixed([], "string"))
+        return cast(Feature, fixed([], "string", key=self._only_key(name)))
 
-    def _check_only_key(self, name: str) -> None:
-        """Check that the values are all in one stored feature of the feature's own name."""
+    def _only_key(self, name: str) -> str | None:
+        """Return the ``key`` of the one stored feature that has all values."""
         values, *others = self.stored_keys(name)
         if any(key.kind != "shape" for key in others):
             raise SchemaError(
-                f"a {type(self).__name__} reads several stored features; name each of them, with a "
-                "VarLenFeature",
+                f"{with_article(type(self).__name__)} reads several stored features; name each of "
+                "them, with a VarLenFeature",
                 feature=name,
             )
-        if values.key != name:
-            raise SchemaError(
-                f"the values are in the stored feature {values.key!r}; name that one", feature=name
-            )
+        return None if values.key == name else values.key

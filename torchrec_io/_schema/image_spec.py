@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import importlib.util
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
 from ..checks import check_choice, is_integer
 from ..errors import SchemaError
-from .checks import check_integer, check_names, set_fields
+from .checks import check_integer, check_names, check_own_key, set_fields
 from .crops import Augment, check_size, group_of, is_number
 from .dtypes import ImageDType, dtype_name
 from .feature import Feature, Place
@@ -108,6 +108,8 @@ class ImageFeature(Feature):
             needs ``channels=1``, the dtype "uint8", and ``filter="nearest"`` to resize.
         names: Names of classes, for images whose pixels are class numbers from 0; not for float
             dtypes. To resize them needs ``filter="nearest"``.
+        key: Name of the stored feature; by default this feature's own name. Several features can
+            read one image.
 
     Raises:
         SchemaError: If an argument is not one of the above.
@@ -140,6 +142,7 @@ class ImageFeature(Feature):
     filter: Literal["bilinear", "nearest"] = "bilinear"
     palette: Literal["color", "index"] = "color"
     names: Sequence[str] | None = field(default=None, repr=False, kw_only=True)
+    key: str | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         set_fields(
@@ -151,6 +154,7 @@ class ImageFeature(Feature):
         )
         check_choice("dtype of an ImageFeature", self.dtype, _DTYPES, SchemaError)
         set_fields(self, names=check_names(self.names, self.column_dtype))
+        set_fields(self, key=check_own_key(self.key))
         for name, choices in _CHOICES.items():
             check_choice(name, getattr(self, name), choices, SchemaError)
         for name in ("apply_exif_orientation", "bitcast", "animated", "fast", "tf_compatible"):
@@ -247,10 +251,10 @@ class ImageFeature(Feature):
         if self.fast and self.tf_compatible:
             raise SchemaError("fast excludes tf_compatible, which decodes at full size")
         if self.decoder is None:
-            names = [each.name for each in dataclasses.fields(self) if each.name != "decoder"]
+            names = {each.name for each in dataclasses.fields(self)} - {"decoder", "key"}
             self._refuse("decoder=None", names)
 
-    def _refuse(self, option: str, names: Sequence[str]) -> None:
+    def _refuse(self, option: str, names: Collection[str]) -> None:
         """Check that some arguments, which an option excludes, have their default values."""
         for each in dataclasses.fields(self):
             if each.name in names and getattr(self, each.name) != each.default:

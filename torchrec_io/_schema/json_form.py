@@ -26,6 +26,7 @@ from collections.abc import Sequence
 from inspect import Parameter
 from typing import Any
 
+from ..checks import with_article
 from ..errors import SchemaError
 from .bounded_json import parse_json, shortened, shown
 from .checks import errors_of
@@ -153,13 +154,13 @@ def _read_spec(value: Any, base: type[Spec], names: Sequence[str] = ()) -> Any:
     parameters = parameters_of(kind)
     for argument, given in arguments.items():
         if argument not in parameters:
-            raise SchemaError(f"a {name} takes no argument {shown(argument)}")
+            raise SchemaError(f"{with_article(kind.__name__)} takes no argument {shown(argument)}")
         # Constructors take anything as a flag, also the text "false".
         if isinstance(parameters[argument].default, bool) and not isinstance(given, bool):
             raise SchemaError(f"{argument} must be true or false, got {shown(given)}")
     for argument, parameter in parameters.items():
         if parameter.default is Parameter.empty and argument not in arguments:
-            raise SchemaError(f"a {name} needs the argument {argument!r}")
+            raise SchemaError(f"{with_article(kind.__name__)} needs the argument {argument!r}")
     dtype = arguments.get("dtype")
     read = {key: _read_argument(key, item, dtype) for key, item in arguments.items()}
     try:

@@ -4,26 +4,36 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from ..checks import with_article
 from ..errors import SchemaError
 from .checks import errors_of
 from .feature import Spec, parameters_of
 from .nesting import SEPARATOR, Path
 from .row_partitions import Partition
 
+if TYPE_CHECKING:
+    from ..inspection.inference import Finding
+
 _PACKAGE = __name__.partition(".")[0]
 # Arguments that are written without their names.
 _POSITIONAL = ("element", "shape", "dtype")
 
 
-def schema_to_python(name: str, parts: Mapping[str, Mapping[str, Any]], comment: str | None) -> str:
+def schema_to_python(
+    name: str,
+    parts: Mapping[str, Mapping[str, Any]],
+    comment: str | None,
+    findings: Mapping[str, Finding],
+) -> str:
     """Return Python source that makes a schema.
 
     Args:
         name: Name of the schema's class in ``torchrec_io``.
         parts: Specs of each part of the schema in nested dicts, by the name of the part.
         comment: Text of a comment before the schema; None for no comment.
+        findings: Findings of an inferred schema, for further comments.
 
     Raises:
         SchemaError: If a spec cannot be written as text.
@@ -33,10 +43,15 @@ def schema_to_python(name: str, parts: Mapping[str, Mapping[str, Any]], comment:
     for part, specs in parts.items():
         start = "" if part == "features" else f"{part}="
         end = "}" if part == "features" else "},"
-        lines += [f"    {start}{{", *_entries(specs, 2, (), imports), f"    {end}"]
-    if comment is not None:
-        lines.insert(0, f"# {comment}")
-    return "\n".join(["import torchrec_io as tio", *sorted(imports), "", *lines, ")", ""])
+        lines += [f"    {start}{{", *_entries(specs, 2, (), imports, findings), f"    {end}"]
+    comments = [] if comment is None else [f"# {comment}"]
+    comments += [
+        f"# {_source(each, imports)} is left out: {found.why}"
+        for each, found in findings.items()
+        if found.spec is None
+    ]
+    imported = ["import torchrec_io as tio", *sorted(imports)]
+    return "\n".join([*imported, "", *comments, *lines, ")", ""])
 
 
 def to_python(value: Any) -> str:
@@ -48,18 +63,27 @@ def to_python(value: Any) -> str:
     return _source(value, set())
 
 
-def _entries(specs: Mapping[str, Any], level: int, path: Path, imports: set[str]) -> Iterator[str]:
+def _entries(
+    specs: Mapping[str, Any],
+    level: int,
+    path: Path,
+    imports: set[str],
+    findings: Mapping[str, Finding],
+) -> Iterator[str]:
     """Yield lines of the entries of a dict of specs, which may have dicts in it."""
     start = "    " * level
     for name, spec in specs.items():
         inner = (*path, name)
         if isinstance(spec, dict):
             yield f"{start}{_source(name, imports)}: {{"
-            yield from _entries(spec, level + 1, inner, imports)
+            yield from _entries(spec, level + 1, inner, imports, findings)
             yield f"{start}}},"
             continue
-        with errors_of(SEPARATOR.join(inner)):
-            yield f"{start}{_source(name, imports)}: {_source(spec, imports)},"
+        flat = SEPARATOR.join(inner)
+        comment = findings[flat].comment if flat in findings else ""
+        with errors_of(flat):
+            line = f"{start}{_source(name, imports)}: {_source(spec, imports)},"
+        yield f"{line}  # {comment}" if comment else line
 
 
 def _source(value: Any, imports: set[str]) -> str:
@@ -98,7 +122,8 @@ def _class_source(kind: type[Spec], imports: set[str]) -> str:
         return f"tio.RaggedFeature.{name}" if issubclass(kind, Partition) else f"tio.{name}"
     if kind.__qualname__ != name:
         raise SchemaError(
-            f"a {name} cannot be written as Python: its class must be at the top of a module"
+            f"{with_article(name)} cannot be written as Python: its class must be at the top of a "
+            "module"
         )
     imports.add(f"from {kind.__module__} import {name}")
     return name

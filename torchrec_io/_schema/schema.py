@@ -11,6 +11,7 @@ from ..errors import SchemaError
 # Imported so that their specs are registered.
 from . import image_spec, stored_specs  # noqa: F401
 from .checks import errors_of, is_text
+from .dtypes import DType
 from .feature import Feature, Place
 from .feature_mapping import FeatureMapping
 from .nesting import MOST_LEVELS, SEPARATOR, check_paths, dict_of, leaves_of
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
     from .._storage.remote.options import StorageOptions
     from ..inspection.record_sample import MaxRecords
 
-# Specs by name. A value can also be a dict of specs.
-Features: TypeAlias = Mapping[str, Feature | Mapping[str, Any]]
+# Specs by name. A value can also be the dtype of one value, or a dict of specs.
+Features: TypeAlias = Mapping[str, Feature | DType | Mapping[str, Any]]
 
 
 class Schema(FeatureMapping):
@@ -42,9 +43,12 @@ class Schema(FeatureMapping):
     those of the context first. ``batch.lengths``, ``length_key``, the keys in specs and errors use
     the flat names, too.
 
+    The argument ``key`` of a spec reads a stored feature of another name: ``{"image":
+    tio.ImageFeature(key="image/encoded")}``. Several features can read the same one.
+
     Args:
         features: Specs of the features of an Example: specs of this package or of ``tf.io``, or
-            dicts of them.
+            dicts of them. A dtype such as ``"int64"`` stands for ``FixedLenFeature([], "int64")``.
         context: Specs of the context of a SequenceExample.
         sequence: Specs of the feature lists of a SequenceExample: VarLenFeature,
             FixedLenSequenceFeature, RaggedFeature or SequenceFeature.
@@ -83,7 +87,9 @@ class Schema(FeatureMapping):
         for name in self._sequence or {}:
             if name in self._context:
                 raise SchemaError(
-                    "context and sequence must not have a feature of the same name", feature=name
+                    "context and sequence must not have a feature of the same name: rename one, "
+                    f"with key={name!r} in its spec",
+                    feature=name,
                 )
         check_paths(self._all, self._paths)
         check_stored_keys(_keys_of(self._context))
@@ -135,13 +141,15 @@ class Schema(FeatureMapping):
         - The same number of values in every record: FixedLenFeature, with shape ``[]`` for one.
         - Any other number of values, or missing in some records: VarLenFeature. No default is
           invented.
-        - One image in every record: ImageFeature. Only the headers of images are read.
+        - One image in every record: ImageFeature with a ``size``, the median height and the median
+          width, so that images of different sizes make a batch. Only their headers are read.
         - Stored dtypes are kept: a feature does not become "bool" or "int32" because it would fit.
         - Left out: features without values or with values of several kinds, and features whose
           names are not UTF-8.
         - If a record has feature lists, it is a schema of SequenceExamples. Lists with the same
           number of values in every step are FixedLenSequenceFeatures, others VarLenFeatures. If a
-          list and a context feature have the same name, only the latter is read.
+          list and a context feature have the same name, only the latter is read; ``key=`` of a
+          spec can read the other one under another name.
 
         By default, all records are inspected if the files have at most 256 MiB, or if they have
         indexes, at most 100,000 records and 4 GiB. Of more data, at most 100,000 records and

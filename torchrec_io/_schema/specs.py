@@ -12,7 +12,15 @@ from inspect import signature
 from typing import Any, ClassVar
 
 from ..errors import SchemaError
-from .checks import Shape, check_default, check_key, check_names, check_shape, set_fields
+from .checks import (
+    Shape,
+    check_default,
+    check_key,
+    check_names,
+    check_own_key,
+    check_shape,
+    set_fields,
+)
 from .dtypes import (
     DType,
     DTypeName,
@@ -39,7 +47,12 @@ from .valid_range import Range, check_default_range, check_range
 
 
 def _set_options(
-    spec: Any, valid_range: Range, names: Sequence[str] | None, *, bitcast: bool | None = None
+    spec: Any,
+    valid_range: Range,
+    names: Sequence[str] | None,
+    key: str | None = None,
+    *,
+    bitcast: bool | None = None,
 ) -> None:
     """Check and set the options that TensorFlow's specs do not have."""
     if bitcast and spec.dtype != "uint64":
@@ -47,7 +60,7 @@ def _set_options(
     if bitcast is not None:
         set_fields(spec, bitcast=bool(bitcast))
     set_fields(spec, valid_range=check_range(valid_range, spec.dtype))
-    set_fields(spec, names=check_names(names, spec.dtype))
+    set_fields(spec, names=check_names(names, spec.dtype), key=check_own_key(key))
 
 
 @dataclass(frozen=True)
@@ -71,10 +84,12 @@ class FixedLenFeature(Feature):
         bitcast: Whether values are the stored 64 bits, for "uint64" only: a stored -1 is
             2**64 - 1. TensorFlow Datasets stores uint64 in this way. By default stored values are
             numbers, and negative ones do not fit.
+        key: Name of the stored feature; by default this feature's own name.
 
     Raises:
         SchemaError: If the dtype does not exist; the default has another size, does not fit or is
-            not valid; or valid_range, names or bitcast are not possible for the dtype.
+            not valid; valid_range, names or bitcast are not possible for the dtype; or key is not
+            a name.
     """
 
     column = "torchrec_io._parsing.columns.plain:FixedBuilder"
@@ -87,6 +102,7 @@ class FixedLenFeature(Feature):
     valid_range: Range = None
     names: tuple[str, ...] | None = field(default=None, repr=False)  # there may be thousands
     bitcast: bool = False
+    key: str | None = None
 
     def __init__(
         self,
@@ -97,11 +113,12 @@ class FixedLenFeature(Feature):
         valid_range: Range = None,
         names: Sequence[str] | None = None,
         bitcast: bool = False,
+        key: str | None = None,
     ) -> None:
         set_fields(self, shape=check_shape(shape), dtype=dtype_name(dtype))
         default = check_default(default_value, self.dtype, self.shape)
         set_fields(self, default_value=default)
-        _set_options(self, valid_range, names, bitcast=bitcast)
+        _set_options(self, valid_range, names, key, bitcast=bitcast)
         check_default_range(default, self.dtype, self.valid_range)
 
     @property
@@ -123,13 +140,15 @@ class FixedLenFeature(Feature):
 
     def stored_keys(self, name: str) -> list[StoredKey]:
         is_required = self.default_value is None
-        return [StoredKey(name, "dense", stored_dtype(self.dtype), is_required=is_required)]
+        return [
+            StoredKey(self.key or name, "dense", stored_dtype(self.dtype), is_required=is_required)
+        ]
 
     def step_count(self, name: str) -> StoredCount | None:
         values_per_step = math.prod(self.shape[1:])
         if self.default_value is not None or values_per_step == 0:
             return None  # the values of a default are not stored
-        return StoredCount(name, self.dtype, values_per_step)
+        return StoredCount(self.key or name, self.dtype, values_per_step)
 
     def as_stored(self, name: str) -> Feature:
         del name
@@ -148,10 +167,11 @@ class VarLenFeature(Feature):
         valid_range: Range ``(low, high)`` of valid values, as for :class:`FixedLenFeature`.
         names: Names of classes, as for :class:`FixedLenFeature`.
         bitcast: Whether values are the stored 64 bits, as for :class:`FixedLenFeature`.
+        key: Name of the stored feature; by default this feature's own name.
 
     Raises:
-        SchemaError: If the dtype does not exist, or valid_range, names or bitcast are not possible
-            for it.
+        SchemaError: If the dtype does not exist, valid_range, names or bitcast are not possible for
+            it, or key is not a name.
     """
 
     column = "torchrec_io._parsing.columns.plain:RaggedBuilder"
@@ -163,6 +183,7 @@ class VarLenFeature(Feature):
     valid_range: Range = None
     names: tuple[str, ...] | None = field(default=None, repr=False)
     bitcast: bool = False
+    key: str | None = None
 
     def __init__(
         self,
@@ -171,19 +192,20 @@ class VarLenFeature(Feature):
         valid_range: Range = None,
         names: Sequence[str] | None = None,
         bitcast: bool = False,
+        key: str | None = None,
     ) -> None:
         set_fields(self, dtype=dtype_name(dtype))
-        _set_options(self, valid_range, names, bitcast=bitcast)
+        _set_options(self, valid_range, names, key, bitcast=bitcast)
 
     @property
     def is_written_as_is(self) -> bool:
         return not self.bitcast
 
     def stored_keys(self, name: str) -> list[StoredKey]:
-        return [StoredKey(name, "sparse", stored_dtype(self.dtype))]
+        return [StoredKey(self.key or name, "sparse", stored_dtype(self.dtype))]
 
     def length_count(self, name: str) -> StoredCount | None:
-        return StoredCount(name, self.dtype)
+        return StoredCount(self.key or name, self.dtype)
 
     def as_stored(self, name: str) -> Feature:
         del name
@@ -209,10 +231,11 @@ class FixedLenSequenceFeature(Feature):
         valid_range: Range ``(low, high)`` of valid values, as for :class:`FixedLenFeature`. The
             padding is not checked.
         names: Names of classes, as for :class:`FixedLenFeature`.
+        key: Name of the stored feature; by default this feature's own name.
 
     Raises:
         SchemaError: If the shape holds no value, the dtype does not exist, the default does not
-            fit, or valid_range or names are not possible for the dtype.
+            fit, valid_range or names are not possible for the dtype, or key is not a name.
     """
 
     column = "torchrec_io._parsing.columns.plain:PaddedBuilder"
@@ -226,6 +249,7 @@ class FixedLenSequenceFeature(Feature):
     default_value: Any = None
     valid_range: Range = None
     names: tuple[str, ...] | None = field(default=None, repr=False)
+    key: str | None = None
 
     def __init__(
         self,
@@ -236,13 +260,14 @@ class FixedLenSequenceFeature(Feature):
         *,
         valid_range: Range = None,
         names: Sequence[str] | None = None,
+        key: str | None = None,
     ) -> None:
         set_fields(self, shape=check_shape(shape), dtype=dtype_name(dtype))
         if 0 in self.shape:
             raise SchemaError(f"shape must hold at least one value, got {list(self.shape)}")
         set_fields(self, allow_missing=bool(allow_missing))
         set_fields(self, default_value=check_default(default_value, self.dtype, ()))
-        _set_options(self, valid_range, names)
+        _set_options(self, valid_range, names, key)
 
     @property
     def count(self) -> int:
@@ -265,14 +290,16 @@ class FixedLenSequenceFeature(Feature):
 
     def stored_keys(self, name: str) -> list[StoredKey]:
         is_required = not self.allow_missing
-        return [StoredKey(name, "dense", stored_dtype(self.dtype), is_required=is_required)]
+        return [
+            StoredKey(self.key or name, "dense", stored_dtype(self.dtype), is_required=is_required)
+        ]
 
     def length_count(self, name: str) -> StoredCount | None:
-        return StoredCount(name, self.dtype, self.count)
+        return StoredCount(self.key or name, self.dtype, self.count)
 
     def as_stored(self, name: str) -> Feature:
         del name
-        return VarLenFeature(self.dtype)
+        return VarLenFeature(self.dtype, key=self.key)
 
 
 @dataclass(frozen=True)
@@ -424,12 +451,14 @@ class RaggedFeature(Feature):
         return outer_row_count(StoredCount(self.value_key or name, self.dtype), self.partitions)
 
     def as_stored(self, name: str) -> Feature:
-        self._check_only_key(name)
-        return VarLenFeature(self.dtype, bitcast=self.bitcast)
+        return VarLenFeature(self.dtype, bitcast=self.bitcast, key=self._only_key(name))
 
 
 def as_feature(spec: Any) -> Feature:
-    """Return a feature spec as it is; one of ``tf.io`` is translated, by its class name and fields.
+    """Return a feature spec as it is, or make one.
+
+    One of ``tf.io`` is translated, by its class name and fields. The name of a dtype, or a dtype of
+    torch, stands for one value of it.
 
     Raises:
         SchemaError: If this is not a feature spec, or TensorFlow would refuse it.
@@ -442,4 +471,9 @@ def as_feature(spec: Any) -> Feature:
         names = [each.name for each in parameters if each.kind is not each.KEYWORD_ONLY]
         if all(hasattr(spec, name) for name in names):
             return kind(**{name: getattr(spec, name) for name in names})
-    raise SchemaError(f"a feature spec must be one of torchrec_io or tf.io, got {spec!r}")
+    if type(spec).__name__ in ("str", "dtype"):  # the latter of torch
+        return FixedLenFeature([], spec)
+    raise SchemaError(
+        "a feature spec must be one of torchrec_io or tf.io, or the dtype of one value, such as "
+        f"'int64', got {spec!r}"
+    )

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal
 
 from ..checks import is_integer
 from ..errors import SchemaError
-from .checks import Shape, check_integer, check_key, check_shape, set_fields
+from .checks import Shape, check_integer, check_key, check_own_key, check_shape, set_fields
 from .dtypes import (
     RAW_DTYPES,
     OffsetDType,
@@ -48,7 +48,7 @@ class RawFeature(Feature):
             bytes of its shape.
         valid_range: Range ``(low, high)`` of valid values, as for :class:`FixedLenFeature`; not for
             complex numbers.
-        value_key: Name of the feature with the bytes; by default this feature's own name.
+        key: Name of the feature with the bytes; by default this feature's own name.
         compression: None, or "zlib": the bytes are one zlib stream that ends where they end
             (``tf.io.decode_compressed(..., compression_type="ZLIB")``).
         dequantize: Range ``(low, high)`` that bytes divide into 256 equal steps. The dtype is
@@ -76,7 +76,7 @@ class RawFeature(Feature):
     little_endian: bool = True
     fixed_length: int | None = None
     valid_range: Range = None
-    value_key: str | None = None
+    key: str | None = None
     compression: Literal["zlib"] | None = None
     dequantize: tuple[float, float] | None = None
     max_bytes: int = _DEFAULT_MAX_BYTES
@@ -90,18 +90,17 @@ class RawFeature(Feature):
         little_endian: bool = True,
         fixed_length: int | None = None,
         valid_range: Range = None,
-        value_key: str | None = None,
+        key: str | None = None,
         compression: Literal["zlib"] | None = None,
         dequantize: Sequence[float] | None = None,
         max_bytes: int = _DEFAULT_MAX_BYTES,
     ) -> None:
-        for name, key in (("shape_key", shape_key), ("value_key", value_key)):
-            if key is not None:
-                check_key(name, key)
+        if shape_key is not None:
+            check_key("shape_key", shape_key)
         set_fields(self, dtype=dtype_name(dtype, RAW_DTYPES), little_endian=bool(little_endian))
         count = None if fixed_length is None else self._count_in(fixed_length)
         set_fields(self, fixed_length=None if fixed_length is None else int(fixed_length))
-        set_fields(self, shape_key=shape_key, value_key=value_key, compression=compression)
+        set_fields(self, shape_key=shape_key, key=check_own_key(key), compression=compression)
         set_fields(self, max_bytes=check_integer("max_bytes", max_bytes, 1))
         set_fields(self, dequantize=None if dequantize is None else self._check_steps(dequantize))
         set_fields(self, valid_range=check_range(valid_range, self.column_dtype))
@@ -145,11 +144,9 @@ class RawFeature(Feature):
             raise SchemaError("a RawFeature of the examples in lists needs a shape without None")
         if place == "element" and self.fixed_length is not None:
             raise SchemaError("an element of a SequenceFeature excludes fixed_length")
-        if place == "element" and self.value_key is not None:
-            raise SchemaError("an element of a SequenceFeature excludes value_key")
 
     def stored_keys(self, name: str) -> list[StoredKey]:
-        keys = [StoredKey(self.value_key or name, "dense", "string", is_required=True)]
+        keys = [StoredKey(self.key or name, "dense", "string", is_required=True)]
         if self.shape_key is not None:
             keys.append(StoredKey(self.shape_key, "shape", "int64", is_required=True))
         return keys
@@ -222,18 +219,26 @@ class SerializedTensorFeature(Feature):
     Args:
         dtype: Stored dtype. Values are not cast.
         shape: Shape that every record's tensor must have.
+        key: Name of the stored feature; by default this feature's own name.
 
     Raises:
-        SchemaError: If the dtype does not exist.
+        SchemaError: If the dtype does not exist, or key is not a name.
     """
 
     column = "torchrec_io._parsing.columns.tensor:SerializedTensorBuilder"
 
     dtype: Literal[RawDTypeName, "string"]
     shape: tuple[int, ...] | None = None
+    key: str | None = None
 
-    def __init__(self, dtype: RawDType | Literal["string"], shape: Shape | None = None) -> None:
-        set_fields(self, dtype=dtype_name(dtype, (*RAW_DTYPES, "string")))
+    def __init__(
+        self,
+        dtype: RawDType | Literal["string"],
+        shape: Shape | None = None,
+        *,
+        key: str | None = None,
+    ) -> None:
+        set_fields(self, dtype=dtype_name(dtype, (*RAW_DTYPES, "string")), key=check_own_key(key))
         set_fields(self, shape=None if shape is None else check_shape(shape))
 
     @property
@@ -260,14 +265,14 @@ class SequenceFeature(Feature):
         element: Spec of each element: an :class:`ImageFeature` or a :class:`RawFeature`. With a
             ``shape_key`` the shapes of a record's elements are stored one after another.
         length: Number of elements that every record must have.
-        value_key: Name of the feature with the values; by default this feature's own name.
+        key: Name of the feature with the values; by default this feature's own name.
         partitions: Partitions of the elements, as for :class:`RaggedFeature`; not in feature lists.
         row_splits_dtype: Dtype of the offsets: "int32" or "int64".
 
     Raises:
         SchemaError: If the element is another spec, or has ``augment``, ``mixed="pad"``,
-            ``decoder=None``, ``fixed_length`` or a ``value_key`` of its own; length and partitions
-            are both given; or another argument is not one of the above.
+            ``decoder=None``, ``fixed_length`` or a ``key`` of its own; length and partitions are
+            both given; or another argument is not one of the above.
     """
 
     column = "torchrec_io._parsing.columns.decoded:build_decoded"
@@ -276,7 +281,7 @@ class SequenceFeature(Feature):
 
     element: Feature
     length: int | None = None
-    value_key: str | None = None
+    key: str | None = None
     partitions: Sequence[Any] = ()
     row_splits_dtype: OffsetDTypeName = "int64"
 
@@ -284,16 +289,14 @@ class SequenceFeature(Feature):
         self,
         element: Feature,
         length: int | None = None,
-        value_key: str | None = None,
+        key: str | None = None,
         partitions: Sequence[Any] = (),
         row_splits_dtype: OffsetDType = "int64",
     ) -> None:
         if not isinstance(element, Feature):
             raise SchemaError(f"the element of a SequenceFeature must be a spec, got {element!r}")
         element.check_place("element")
-        if value_key is not None:
-            check_key("value_key", value_key)
-        set_fields(self, element=element, value_key=value_key)
+        set_fields(self, element=element, key=check_own_key(key))
         set_fields(self, dtype=element.dtype, valid_range=element.valid_range)
         set_fields(self, length=None if length is None else check_integer("length", length))
         set_fields(self, partitions=as_partitions(partitions))
@@ -323,14 +326,13 @@ class SequenceFeature(Feature):
         _, *shapes = self.element.stored_keys(name)
         is_required = bool(self.length) and not self.partitions
         return [
-            StoredKey(self.value_key or name, "sparse", "string", is_required=is_required),
+            StoredKey(self.key or name, "sparse", "string", is_required=is_required),
             *(key._replace(is_required=False) for key in shapes),
             *partition_keys(self.partitions, self.row_splits_dtype),
         ]
 
     def step_count(self, name: str) -> StoredCount | None:
-        return outer_row_count(StoredCount(self.value_key or name, "string"), self.partitions)
+        return outer_row_count(StoredCount(self.key or name, "string"), self.partitions)
 
     def as_stored(self, name: str) -> Feature:
-        self._check_only_key(name)
-        return VarLenFeature("string")
+        return VarLenFeature("string", key=self._only_key(name))

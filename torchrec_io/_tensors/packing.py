@@ -88,7 +88,7 @@ def check_columns(batch: Batch, pack: Pack) -> None:
     if taken:
         raise ValueError(
             f"packed rows have a column {taken[0]!r}, and so has the schema: rename the feature, "
-            f"as in {{'other_name': tio.RaggedFeature(..., value_key={taken[0]!r})}}"
+            f"as in {{'other_name': tio.VarLenFeature(..., key={taken[0]!r})}}"
         )
     dtype = _token_dtype(batch, pack.key)
     assert dtype is not None

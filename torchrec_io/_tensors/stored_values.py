@@ -25,8 +25,8 @@ from .._schema.row_partitions import (
 from .._schema.schema import Schema
 from .._schema.specs import RaggedFeature, SparseFeature
 from .._schema.stored_specs import RawFeature, SequenceFeature
-from .ragged import BytesArray, Ragged, Sparse
-from .views import name_dtype
+from ..checks import with_article
+from .ragged import BytesArray, Ragged, Sparse, name_dtype
 
 _Pairs: TypeAlias = Iterator[tuple[str, Any]]
 
@@ -72,7 +72,7 @@ def stored_part(
     for name, value in _flat(values).items():
         spec = specs.get(name)
         if spec is None or spec.is_written_as_is:
-            pairs: _Pairs = iter([(name, value)])
+            pairs: _Pairs = iter([(name if spec is None else spec.key or name, value)])
         else:
             pairs = (_stored_steps if has_steps else _stored)(spec, name, value)
         try:
@@ -130,7 +130,7 @@ def _stored_steps(spec: Feature, name: str, value: Any) -> _Pairs:
     for row in value.rows() if isinstance(value, Ragged) else value:
         steps.append({})
         if isinstance(spec, SequenceFeature):
-            _add(steps[-1], _stored(spec.element, spec.value_key or name, row))
+            _add(steps[-1], _stored(spec.element, spec.key or name, row))
         else:
             _add(steps[-1], _stored(spec, name, row))
     for key in spec.stored_keys(name):
@@ -146,8 +146,9 @@ def _as_given(spec: Feature, value: Any) -> Any:
 
 
 def _refuse(spec: Feature, why: str) -> NoReturn:
+    spec_name = with_article(type(spec).__name__)
     raise TypeError(
-        f"the stored values cannot be restored, because a {type(spec).__name__} {why}: give the "
+        f"the stored values cannot be restored, because {spec_name} {why}: give the "
         "stored bytes, or read the feature with schema[name].as_stored(name)"
     )
 

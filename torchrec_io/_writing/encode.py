@@ -17,6 +17,7 @@ from .. import _core
 from .._schema.dtypes import DTYPES, dtype_name, stored_dtype
 from .._schema.feature import Feature
 from .._schema.schema import Schema
+from ..checks import with_article
 
 # Stored dtypes by feature name.
 Kinds: TypeAlias = "Mapping[str, Any] | Schema"
@@ -189,8 +190,10 @@ def encode_sequence_examples(
 def _encoder(kinds: Kinds | None, *, is_of_writer: bool = False) -> _core.MessageEncoder:
     if kinds is None and not is_of_writer:
         return _PLAIN_ENCODER
-    stored = None if kinds is None else _stored_kinds(kinds)
-    return _core.MessageEncoder(stored, np.ndarray, np.generic, _simplify, is_of_writer)
+    stored = of_lists = None if kinds is None else _stored_kinds(kinds)
+    if isinstance(kinds, Schema) and kinds.sequence is not None:
+        stored, of_lists = _stored_kinds(kinds.context), _stored_kinds(kinds.sequence)
+    return _core.MessageEncoder(stored, of_lists, np.ndarray, np.generic, _simplify, is_of_writer)
 
 
 # ---- values of samples ----
@@ -200,7 +203,9 @@ def _schema_of(kinds: Kinds | None) -> Schema | None:
     """Return the schema that ``kinds`` is, if it says more than the kinds of values."""
     if not isinstance(kinds, Schema):
         return None
-    says_more = kinds.is_sequence or any(not spec.is_written_as_is for spec in kinds.values())
+    says_more = kinds.is_sequence or any(
+        spec.key or not spec.is_written_as_is for spec in kinds.values()
+    )
     return kinds if says_more else None
 
 
@@ -336,11 +341,11 @@ def _simple(value: Any, depth: int) -> Any:
         return value.flat() or np.empty(0, "S1")
     if callable(getattr(value, "rows", None)):
         raise TypeError(
-            f"the rows of a {_type_name(value)} would be lost: pass kinds=schema with a "
-            "RaggedFeature that has partitions, or store its values and lengths as two features"
+            f"the rows of {with_article(_type_name(value))} would be lost: pass kinds=schema with "
+            "a RaggedFeature that has partitions, or store its values and lengths as two features"
         )
     if not isinstance(value, Sequence):
-        raise TypeError(f"a {_type_name(value)} cannot be stored; use {_STORABLE}")
+        raise TypeError(f"{with_article(_type_name(value))} cannot be stored; use {_STORABLE}")
     return [_simple(item, depth + 1) for item in value]
 
 
@@ -350,6 +355,8 @@ def _to_numpy(value: Any) -> Any:
         return value
     if callable(getattr(value, "detach", None)) and callable(getattr(value, "cpu", None)):
         return _tensor_to_numpy(value.detach())
+    if hasattr(value, "AS_ARRAYS"):  # a Ragged, BytesArray or Sparse, which refuse __array__
+        return value
     return np.asarray(value) if callable(getattr(value, "__array__", None)) else value
 
 
@@ -405,4 +412,4 @@ def _type_name(value: Any) -> str:
     return type(value).__name__
 
 
-_PLAIN_ENCODER = _core.MessageEncoder(None, np.ndarray, np.generic, _simplify, False)
+_PLAIN_ENCODER = _core.MessageEncoder(None, None, np.ndarray, np.generic, _simplify, False)

@@ -24,7 +24,13 @@ from .verify import verify_files
 
 
 class _Commands(TyperGroup):
-    """The commands. ``--ray`` without an address means ``--ray auto``, which Typer cannot say."""
+    """The commands. ``--ray`` without an address means ``--ray auto``, which Typer cannot say.
+
+    ``info`` is another name of ``head``.
+    """
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        return super().get_command(ctx, "head" if cmd_name == "info" else cmd_name)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         filled: list[str] = []
@@ -33,6 +39,13 @@ class _Commands(TyperGroup):
             if arg == "--ray" and following.startswith("-"):
                 filled.append("auto")
         return super().parse_args(ctx, filled)
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except typer.BadParameter as error:
+            error.message = error.message.removeprefix("Value error, ")  # of Pydantic
+            raise
 
 
 app: typer.Typer = typer.Typer(

@@ -153,7 +153,7 @@ class Conversion:
             ConversionError: If a piece has an error, unless errors are skipped, or there is no
                 record to write.
         """
-        report, surveyor = self.report, Surveyor(with_images=False)
+        report, surveyor = self.report, Surveyor()
         compression, index = self._options.get("compression"), self._options.get("index", True)
         with (
             OrderedPool(work, self._jobs, processes=processes) as pool,

@@ -205,11 +205,14 @@ class Export:
     def result(self, outputs: Sequence[Location], counts: Sequence[int]) -> Result:
         """Return the result, with the features that were not read, once all blocks were read."""
         survey = self.survey or self._surveyor.result()
-        read = {"context": self.schema.context, "list": self.schema.sequence or {}}
+        read = {
+            where: {key.key for name, spec in specs.items() for key in spec.stored_keys(name)}
+            for where, specs in zip(("context", "list"), self.schema.parts.values(), strict=False)
+        }
         left_out: dict[str, int] = {}
         for where, summaries in (("context", survey.context), ("list", survey.lists)):
             for name, summary in sorted(summaries.items()):
-                if summary.kinds and name not in read[where]:
+                if summary.kinds and name not in read.get(where, ()):
                     left_out[name] = max(left_out.get(name, 0), summary.present)
         return self.report.result(outputs, counts, left_out=left_out)
 

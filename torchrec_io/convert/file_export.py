@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any, Unpack
 
 from .._schema.dtypes import is_integer_dtype
 from .._schema.feature import Feature
@@ -20,9 +20,6 @@ from ..tools.report import Result
 from .export import Export
 from .file_names import name_of, suffix_of
 from .options import ExportOptions
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
 
 _REMEDY = 'every record must have one value; skip other records with on_error="skip"'
 

@@ -7,7 +7,7 @@ import io
 import os
 import re
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple, Unpack
 
 import numpy as np
 from PIL import Image, ImageFile, ImageOps
@@ -24,13 +24,12 @@ from .._storage.local import StrPath
 from .._writing.encode import encode_example
 from ..checks import check_choice, check_integer, is_integer
 from ..errors import ConversionError
+from ..inspection.inference import infer_surveyed
+from ..inspection.surveyor import Survey
 from ..tools.report import Result
 from .conversion import Conversion, ConvertedPiece
 from .labels import LabelledImage, label_images
 from .options import Options
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
 
 Encoding = Literal["jpeg", "png"]
 
@@ -127,8 +126,8 @@ def from_images(
             ``watcher`` and ``storage_options``.
 
     Returns:
-        Paths, schema, counts and errors of the conversion. Files without the suffix of an image
-        are counted in ``ignored``.
+        Paths, schema, counts and errors of the conversion. The schema resizes images as that of
+        :meth:`Schema.infer`. Files without the suffix of an image are counted in ``ignored``.
 
     Raises:
         ConversionError: If an image cannot be opened, has 32-bit pixels, which ImageFeature does
@@ -158,10 +157,18 @@ def from_images(
     return conversion.write(
         functools.partial(_convert, coding=coding),
         images,
-        SCHEMA,
+        _schema_of,
         processes=False,  # Pillow releases the GIL
         companions={companion: _lines(classes)},
     )
+
+
+def _schema_of(survey: Survey) -> Schema:
+    """Return the schema of the records, with the size that :meth:`Schema.infer` chooses."""
+    found = infer_surveyed(survey._replace(total=survey.records))
+    image = found.findings["image/encoded"].spec
+    specs = {**SCHEMA, "image/encoded": image} if isinstance(image, ImageFeature) else SCHEMA
+    return Schema(specs).with_findings(found.findings, found.inspected)
 
 
 def _check_coding(coding: Coding) -> None:

@@ -17,6 +17,7 @@ from .._schema.dtypes import is_integer_dtype
 from .._schema.specs import FixedLenFeature, as_feature
 from .._schema.valid_range import Limits
 from ..checks import counted, is_integer
+from ..display import braced
 from ..errors import SchemaError
 from .numbers import parse_floats, parse_integers
 
@@ -107,7 +108,7 @@ class Schema:
 
     def __repr__(self) -> str:
         options = ", ".join(f"{name}={getattr(self, name)!r}" for name in _OPTIONS)
-        return f"csv.Schema({self._columns!r}, {options})"
+        return f"csv.Schema({braced(self._columns, repr)}, {options})"
 
     def _arguments(self) -> list[Any]:
         columns = list(self._columns.items())  # the order of columns matters
@@ -272,6 +273,8 @@ def _check_column(name: Any, spec: Any) -> FixedLenFeature:
         )
     if feature.bitcast:
         raise SchemaError("CSV fields are text, so bitcast is not supported", feature=name)
+    if feature.key is not None:
+        raise SchemaError("CSV fields have no names, so key is not supported", feature=name)
     dtype = feature.dtype
     if not is_integer_dtype(dtype) and dtype not in (*_FLOATS, "string"):
         raise SchemaError(

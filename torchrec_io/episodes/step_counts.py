@@ -14,7 +14,7 @@ from .._parsing.lengths import LengthMeasure
 from .._records.record_block import RecordBlock
 from .._schema.feature import Feature
 from .._schema.schema import Schema
-from ..checks import counted
+from ..checks import counted, with_article
 from ..errors import SchemaError
 
 
@@ -81,7 +81,7 @@ def step_features(schema: Mapping[str, Feature], group: str) -> dict[str, Featur
     for name, spec in specs.items():
         if not spec.has_steps:
             raise SchemaError(
-                f"a {type(spec).__name__} has no steps. A feature with steps must be a "
+                f"{with_article(type(spec).__name__)} has no steps. A feature with steps must be a "
                 "VarLenFeature, RaggedFeature, SequenceFeature, FixedLenSequenceFeature, or "
                 "FixedLenFeature with a shape",
                 feature=name,

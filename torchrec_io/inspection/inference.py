@@ -5,8 +5,10 @@ The rules are those of :meth:`torchrec_io.Schema.infer`.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from statistics import median_low
 from typing import Literal, NamedTuple, TypeAlias
 
 from .._schema.bounded_json import shown
@@ -74,6 +76,7 @@ class Finding:
         why: Reason for the spec or for leaving the feature out, as a sentence.
         total: Number of all records of the files; None if it is unknown. If it is more than
             ``records``, other records may differ.
+        comment: Comment on the spec in ``to_python``; "" for none.
     """
 
     where: Literal["context", "list"]
@@ -87,6 +90,7 @@ class Finding:
     spec: Feature | None
     why: str
     total: int | None = None
+    comment: str = ""
 
 
 class InferredParts(NamedTuple):
@@ -161,8 +165,16 @@ def make_findings(survey: Survey, inspected: Inspected) -> dict[str, Finding]:
 def _choose(context: Finding, other: Finding) -> Finding:
     """Return the finding to keep of a context feature and a feature list of the same name."""
     if context.spec is None and other.spec is not None:
-        return replace(other, why=f"{other.why}; the context feature of this name is left out")
-    return replace(context, why=f"{context.why}; the feature list of this name is left out")
+        return without_twin(other, "the context feature")
+    return without_twin(context, "the feature list")
+
+
+def without_twin(finding: Finding, twin: str) -> Finding:
+    """Return the finding to keep of two of the same name, with a remark about the other one."""
+    note = f"{twin} of this name is left out"
+    comment = f"{note}: key= can read it under another name"
+    comments = filter(None, (finding.comment, comment))
+    return replace(finding, why=f"{finding.why}; {note}", comment="; ".join(comments))
 
 
 def find_feature(name: str, summary: FeatureSummary, inspected: Inspected) -> Finding:
@@ -170,6 +182,7 @@ def find_feature(name: str, summary: FeatureSummary, inspected: Inspected) -> Fi
     kind: Kind | Literal["mixed"] = next(iter(summary.kinds), "none")
     kind = "mixed" if len(summary.kinds) > 1 else kind
     spec, why = _verdict(name, summary, inspected, kind)
+    is_image = isinstance(spec, ImageFeature)
     return Finding(
         "context" if summary.steps is None else "list",
         kind,
@@ -182,6 +195,7 @@ def find_feature(name: str, summary: FeatureSummary, inspected: Inspected) -> Fi
         spec,
         why,
         inspected.total,
+        _sizes_text(summary.image_sizes) if is_image and len(summary.image_sizes) > 1 else "",
     )
 
 
@@ -197,13 +211,29 @@ def _verdict(name: str, summary: FeatureSummary, inspected: Inspected, kind: str
     is_image = _are_images(summary) and summary.are_images_valid
     if is_single and is_image and summary.steps is None:
         formats = ", ".join(format_ for format_, _ in summary.formats)
-        return ImageFeature(), f"every {_noun(inspected)} has one image ({formats})"
+        sizes = _sizes_text(summary.image_sizes)
+        why = f"every {_noun(inspected)} has one image ({formats}; {sizes})"
+        return ImageFeature(size=_median_size(summary.image_sizes)), why
     spec, why = _judge(summary, inspected, DTYPES[kind])
     return spec, why + _remark(summary)
 
 
 def _noun(inspected: Inspected) -> str:
     return "record" if inspected.is_all else "inspected record"
+
+
+def _median_size(sizes: Mapping[tuple[int, int], int]) -> tuple[int, int]:
+    """Return the median height and the median width of images, the lower of two."""
+    heights, widths = zip(*Counter(sizes).elements(), strict=True)
+    return median_low(heights), median_low(widths)
+
+
+def _sizes_text(sizes: Mapping[tuple[int, int], int]) -> str:
+    sides = [side for size in sizes for side in size]
+    least, most = min(sides), max(sides)
+    if len(sizes) == 1:
+        return "size {} x {}".format(*next(iter(sizes)))
+    return f"{counted(len(sizes), 'size')}, {least:,} to {most:,}"
 
 
 def _are_images(summary: FeatureSummary) -> bool:

@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
+import math
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias, TypeVar, cast
@@ -38,6 +39,8 @@ class FeatureSummary:
             of such values.
         are_images_valid: Whether all images can be decoded. It has no meaning if the formats are
             not all images.
+        image_sizes: Height and width of its images, and the number of images of each size; not of
+            feature lists.
     """
 
     records: int = 0
@@ -48,10 +51,13 @@ class FeatureSummary:
     extent: Ends = None
     format_counts: Mapping[str, int] = field(default_factory=dict)
     are_images_valid: bool = True
+    image_sizes: Mapping[tuple[int, int], int] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, facts: _core.FeatureFacts) -> FeatureSummary:
-        """Return the facts that native code has found."""
+    def of(
+        cls, facts: _core.FeatureFacts, image_sizes: Mapping[tuple[int, int], int]
+    ) -> FeatureSummary:
+        """Return the facts that native code has found, and the sizes of images."""
         kinds = frozenset(cast("list[Kind]", facts.kinds))
         return cls(
             facts.records,
@@ -62,6 +68,7 @@ class FeatureSummary:
             facts.sizes or facts.floats or facts.ints if len(kinds) == 1 else None,
             dict(facts.formats),
             not facts.has_invalid_image,
+            image_sizes,
         )
 
     @property
@@ -73,6 +80,8 @@ class FeatureSummary:
         """Return the facts about these and later records."""
         formats = Counter(self.format_counts)
         formats.update(later.format_counts)
+        image_sizes = Counter(self.image_sizes)
+        image_sizes.update(later.image_sizes)
         kinds = self.kinds | later.kinds
         return FeatureSummary(
             self.records + later.records,
@@ -83,6 +92,7 @@ class FeatureSummary:
             _joined(self.extent, later.extent) if len(kinds) == 1 else None,
             formats,
             self.are_images_valid and later.are_images_valid,
+            image_sizes,
         )
 
 
@@ -154,7 +164,6 @@ class Surveyor:
             are read.
         with_values: Whether values are read. If not, only the presence and the kinds of features
             are found, and damage inside of their values is not.
-        with_images: Whether the headers of images are read, to find damaged ones.
         all_text: Whether bytes are text if they are UTF-8 without control characters. By default
             all characters must be printable.
     """
@@ -164,10 +173,10 @@ class Surveyor:
         *,
         with_lists: bool = True,
         with_values: bool = True,
-        with_images: bool = True,
         all_text: bool = False,
     ) -> None:
-        self._with_images = with_images
+        # By the position of a context feature.
+        self._image_sizes: defaultdict[int, Counter[tuple[int, int]]] = defaultdict(Counter)
         characters = no_controls() if all_text else printable()
         self._core = _core.Survey(
             characters if with_values else no_characters(), with_lists, with_values
@@ -190,19 +199,26 @@ class Surveyor:
         batch = self._core.add(block.native())
         if batch.is_full:
             raise _too_many()
-        for image in batch.images if self._with_images else ():
+        for image in batch.images:
             data = block.view(image.record)[image.offset : image.offset + image.size]
-            if not _is_valid_image(bytes(data)):
+            size = image_size(bytes(data))
+            if size is None or not 0 < math.prod(size) <= ImageFeature().max_pixels:
                 self._core.mark_invalid(image)
+            elif not image.is_in_list:
+                self._image_sizes[image.feature][size[::-1]] += 1
         return batch
 
     def result(self) -> Survey:
         """Return all facts."""
-        return Survey(
-            self.records,
-            {name_of(key): FeatureSummary.of(facts) for key, facts in self._core.context.items()},
-            {name_of(key): FeatureSummary.of(facts) for key, facts in self._core.lists.items()},
-        )
+        sizes = self._image_sizes
+        context = {
+            name_of(key): FeatureSummary.of(facts, sizes.get(position, {}))
+            for position, (key, facts) in enumerate(self._core.context.items())
+        }
+        lists = {
+            name_of(key): FeatureSummary.of(facts, {}) for key, facts in self._core.lists.items()
+        }
+        return Survey(self.records, context, lists)
 
 
 def _key(name: str) -> bytes:
@@ -214,8 +230,3 @@ def _too_many() -> SchemaError:
         "the records have more than 100,000 different features, or names of features that take "
         "more than 16 MiB; make a schema by hand, with the features to read"
     )
-
-
-def _is_valid_image(data: bytes) -> bool:
-    size = image_size(data)
-    return size is not None and size[0] * size[1] <= ImageFeature().max_pixels

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 from .._schema.feature import Feature
+from .._schema.image_spec import ImageFeature
 from .._schema.python_form import to_python
 from .._schema.schema import Schema
 from .._schema.specs import FixedLenFeature
@@ -44,6 +45,7 @@ class Preset:
         unread: Features of the data that the preset does not read.
         absent: Features that the preset reads, but that were not seen in the data. They have their
             defaults.
+        comment: Comment on the image in :meth:`to_python`; "" for none.
     """
 
     name: str
@@ -52,13 +54,14 @@ class Preset:
     why: str
     unread: tuple[str, ...] = ()
     absent: tuple[str, ...] = ()
+    comment: str = ""
 
     def __str__(self) -> str:
         return f"tio.presets.{self.name}({self.arguments})"
 
     def to_python(self) -> str:
         """Return Python source that imports ``tio`` and sets ``schema`` to the schema."""
-        lines = ["import torchrec_io as tio", ""]
+        lines = ["import torchrec_io as tio", "", *([f"# {self.comment}"] if self.comment else ())]
         for what, names in (("not read", self.unread), ("not in the data", self.absent)):
             lines += [f"# {what}: {name!r}" for name in names]
         return "\n".join([*lines, f"schema = {self}", ""])
@@ -145,9 +148,23 @@ def _try(
     if not set(names) <= found or (only and set(names) != found) or not fits(schema, inferred):
         return None
     usual = inspect.signature(function).parameters
-    given = [f"{each}={value!r}" for each, value in tried.items() if value != usual[each].default]
-    arguments = ", ".join(given).replace("'", '"')
-    return Preset(name, arguments, schema, f"the records have {_list_names(names)}")
+    comment = ""
+    for each in () if tried.get("masks") else schema:  # masks, and their images, keep their sizes
+        seen = (inferred.findings or {}).get(each)
+        if (
+            seen is not None
+            and schema[each] == ImageFeature()
+            and isinstance(seen.spec, ImageFeature)
+        ):
+            tried = {"image": seen.spec, **tried}
+            comment = f"{to_python(each)}: {seen.comment}" if seen.comment else ""
+    arguments = ", ".join(
+        f"{each}={to_python(value)}"
+        for each, value in tried.items()
+        if value != usual[each].default
+    )
+    why = f"the records have {_list_names(names)}"
+    return Preset(name, arguments, function(**tried), why, comment=comment)
 
 
 def _compare(preset: Preset, schema: AnySchema) -> Preset:

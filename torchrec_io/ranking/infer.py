@@ -14,7 +14,7 @@ from .._records.scanned_block import raise_at_gaps
 from .._schema.specs import FixedLenFeature
 from .._storage.location import Location
 from ..errors import SchemaError
-from ..inspection.inference import Finding, InferredParts, Inspected, make_findings
+from ..inspection.inference import Finding, InferredParts, Inspected, make_findings, without_twin
 from ..inspection.record_sample import MaxRecords, RecordSample, choose_records
 from ..inspection.surveyor import Surveyor
 
@@ -48,13 +48,16 @@ def infer_lists(
     of_all = Inspected(lists.examples.records, lists.examples.records if sample.is_all else None)
     contexts = make_findings(lists.contexts.result(), inspected)
     examples = make_findings(lists.examples.result(), of_all)
+    twins = []
     for name in set(contexts) & set(examples):
         if examples[name].spec is None:
             del examples[name]
         else:
             del contexts[name]
+            twins.append(name)
     of_context = {name: found.spec for name, found in contexts.items() if found.spec is not None}
     examples = {name: _in_list(finding) for name, finding in examples.items()}
+    examples |= {name: without_twin(examples[name], "the context feature") for name in twins}
     of_examples = {name: found.spec for name, found in examples.items() if found.spec is not None}
     if not of_examples:
         raise SchemaError("no feature of the examples can be read")
@@ -68,7 +71,7 @@ def _in_list(finding: Finding) -> Finding:
     if finding.spec is None or "ranked" in finding.spec.places:
         return finding
     why = f"{finding.why}; in lists images stay bytes"
-    return replace(finding, spec=FixedLenFeature([], "string"), why=why)
+    return replace(finding, spec=FixedLenFeature([], "string"), why=why, comment="")
 
 
 class _Lists(NamedTuple):

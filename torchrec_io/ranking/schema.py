@@ -72,7 +72,9 @@ class Schema(FeatureMapping):
         for name, feature in self.example_schema.items():
             if name in self.context:
                 raise SchemaError(
-                    "the context and the examples both have a feature of this name", feature=name
+                    "the context and the examples both have a feature of this name: rename one, "
+                    f"with key={name!r} in its spec",
+                    feature=name,
                 )
             with errors_of(name):
                 feature.check_place("ranked")

@@ -27,8 +27,8 @@ class Faults(Watcher):
         first_reason: The first error about these.
     """
 
-    def __init__(self, watcher: Watcher | None) -> None:
-        self._watcher = watcher or Watcher()
+    def __init__(self, watcher: Watcher) -> None:
+        self._watcher = watcher
         self.damaged: Counter[str] = Counter()
         self.unfit: int = 0
         self.first_reason: str = ""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib.metadata import version
 
 from .._order.selection import Selection
@@ -92,9 +93,22 @@ def report(
     sets = [[files[name] for name in names] for names in file_sets([*files])]
     # A sort is stable: of several sets for training, the first stays the first.
     sets.sort(key=lambda each: "train" not in each[0].basename.lower())
-    opened = [_open(each, None if duplicates else max_records, watcher) for each in sets]
-    if watcher is not None:
-        watcher.started(sum(each.size * len(some) // max(1, len(each)) for each, some, _ in opened))
+    receiver = watcher or Watcher()
+    unread = file_bytes = sum(file.stamp().size for each in sets for file in each)
+    lock = threading.Lock()
+
+    def indexed(size: int) -> None:
+        nonlocal unread
+        with lock:
+            unread -= size
+            receiver.advanced(size, 0)
+
+    receiver.started(file_bytes)
+    most = None if duplicates else max_records
+    opened = [_open(each, most, receiver, indexed) for each in sets]
+    indexed(unread)  # of files that had indexes
+    values = sum(each.size * len(some) // max(1, len(each)) for each, some, _ in opened)
+    receiver.started(file_bytes + values)
     first, *others = [
         _report(title, *each, label=label, jobs=jobs, compares=duplicates)
         for title, each in zip(_titles(sets), opened, strict=True)
@@ -103,11 +117,11 @@ def report(
 
 
 def _open(
-    files: list[Location], most: int | None, watcher: Watcher | None
+    files: list[Location], most: int | None, watcher: Watcher, indexed: Callable[[int], None]
 ) -> tuple[RecordFiles, Selection, Faults]:
     """Return the records of a set of files, those to read, and a receiver of errors."""
     job = JobReport("skip")
-    records = RecordFiles(files, job)
+    records = RecordFiles(files, job, advanced=indexed)
     job.watcher = faults = Faults(watcher)
     return records, choose_records(records, most), faults
 

@@ -224,7 +224,7 @@ def _convert_raw(feature: Tensor, stored: _StoredFeature) -> Feature:
     shape_at, value_at = stored.inside("shape"), stored.inside("value")
     if not stored.lengths:
         return RawFeature(
-            feature.dtype, shape_key=shape_at.key, value_key=value_at.key, compression=compression
+            feature.dtype, shape_key=shape_at.key, key=value_at.key, compression=compression
         )
     element = RawFeature(feature.dtype, shape_key=shape_at.value_key, compression=compression)
     return _one_or_sequence(element, value_at)
@@ -254,7 +254,7 @@ def _one_or_sequence(element: ImageFeature | RawFeature, stored: _StoredFeature)
     return SequenceFeature(
         element,
         length,
-        value_key=stored.value_key,
+        key=stored.value_key,
         partitions=stored.partitions,
         row_splits_dtype="int64",
     )

@@ -32,6 +32,7 @@ _OTHERS = (
     {"c": tio.SerializedTensorFeature("float32")},
     {"c": tio.SequenceFeature(tio.RawFeature("int16", [2]))},
     {"a": tio.FixedLenSequenceFeature([2], "int64", allow_missing=True)},
+    {"x": tio.VarLenFeature("int64", key="a"), "y": tio.VarLenFeature("int32", key="a")},
 )
 
 

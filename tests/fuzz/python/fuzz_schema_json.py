@@ -91,6 +91,7 @@ def seeds() -> Iterator[bytes]:
             names=("a", "b"),
         ),
         "images": tio.SequenceFeature(tio.ImageFeature(channels=1)),
+        "renamed": tio.ImageFeature(key="image/encoded"),
     }
     for name, spec in specs.items():
         yield tio.Schema({name: spec}).to_json().encode()

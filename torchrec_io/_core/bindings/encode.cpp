@@ -85,6 +85,7 @@ struct KindsSeen {
 // Options of an encoder, which are the same for all messages.
 struct EncoderOptions {
   KindMap kinds;
+  KindMap list_kinds;  // of feature lists
   nb::object array_type;
   nb::object scalar_type;
   nb::object simplify;
@@ -235,7 +236,8 @@ class MessageReader {
     entry.begin = message_.features.size();
     if (has_steps && !can_have_steps(value)) return false;
     if (!is_without_kind(value, has_steps)) {
-      const Kind named = options_.kinds.find(entry.key);
+      const KindMap& kinds = has_steps ? options_.list_kinds : options_.kinds;
+      const Kind named = kinds.find(entry.key);
       Kind kind = named == Kind::none ? values_.first_kind(value) : named;
       Conversion result = Conversion::unknown;
       if (kind != Kind::none) result = append(entry, value, kind, has_steps);
@@ -505,14 +507,18 @@ nb::list encode_messages(EncoderOptions& self, const nb::list& contexts,
 void bind_encode(nb::module_& m) {
   m.attr("MAX_LIST_DEPTH") = ValueReader::kMaxDepth;
   nb::class_<EncoderOptions>(m, "MessageEncoder", "Encoder of Examples and SequenceExamples.")
-      .def(nb::init<std::optional<nb::dict>, nb::object, nb::object, nb::object, bool>(),
-           "kinds"_a.none(), "array_type"_a, "scalar_type"_a, "simplify"_a, "is_of_writer"_a,
-           nb::sig("def __init__(self, kinds: dict[str, Kind] | None, array_type: type, "
+      .def(nb::init<std::optional<nb::dict>, std::optional<nb::dict>, nb::object, nb::object,
+                    nb::object, bool>(),
+           "kinds"_a.none(), "list_kinds"_a.none(), "array_type"_a, "scalar_type"_a, "simplify"_a,
+           "is_of_writer"_a,
+           nb::sig("def __init__(self, kinds: dict[str, Kind] | None, "
+                   "list_kinds: dict[str, Kind] | None, array_type: type, "
                    "scalar_type: type, simplify: collections.abc.Callable[[object, bool], object], "
                    "is_of_writer: bool) -> None"),
            "Args:\n"
            "    kinds: Kind of each feature, by name. The kinds of others follow from their "
            "values.\n"
+           "    list_kinds: Kind of each feature list, likewise.\n"
            "    array_type: numpy.ndarray.\n"
            "    scalar_type: numpy.generic.\n"
            "    simplify: Function of a value and whether it has steps. It converts values of "

@@ -106,7 +106,10 @@ void bind_survey_results(nb::module_& m) {
   nb::class_<ImageValue>(m, "ImageValue", "A value that looks like an image.")
       .def_ro("record", &ImageValue::record, "Position of its record.")
       .def_ro("offset", &ImageValue::offset, "Offset in the record.")
-      .def_ro("size", &ImageValue::size, "Size in bytes.");
+      .def_ro("size", &ImageValue::size, "Size in bytes.")
+      .def_ro("feature", &ImageValue::feature,
+              "Position of its feature in the context, or among the feature lists.")
+      .def_ro("is_in_list", &ImageValue::is_in_list, "True if its feature is a feature list.");
 
   nb::class_<SurveyedBatch>(m, "SurveyedBatch", "The result of a survey of some records.")
       .def_ro("rejected", &SurveyedBatch::rejected,

@@ -210,7 +210,7 @@ class _PaddedImageBuilder(DecodedBuilder):
 def build_image(name: str, feature: ImageFeature, *, in_lists: bool = False) -> ColumnBuilder:
     """Return the builder of the column of an ImageFeature."""
     if feature.decoder is None:
-        return FixedBuilder(name, FixedLenFeature([], "string"))
+        return FixedBuilder(name, FixedLenFeature([], "string", key=feature.key))
     if feature.mixed == "pad":
         return _PaddedImageBuilder(name, feature, in_lists=in_lists)
     return build_decoded(name, feature, in_lists=in_lists)

@@ -163,7 +163,7 @@ def check_storage_options(name: str, value: Any) -> StorageOptions:
     """
     if value is not None and not isinstance(value, (Mapping, RemoteOptions)):
         # The value may be a secret.
-        raise ValueError(f"{name} must be a mapping or None, got a {type(value).__name__}")
+        raise ValueError(f"{name} must be a mapping or None, got {type(value).__name__}")
     return None if value is None else RemoteOptions.of(value)
 
 
