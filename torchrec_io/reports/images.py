@@ -180,14 +180,14 @@ def make_thumbnail(
     format_ = _format_of(image)
     uri, shape, reason = None, None, ""
     if image.size is None:
-        reason = "the header cannot be read, or is that of a huge image"
+        reason = "invalid or huge header"
     elif image.size[0] * image.size[1] > _MOST_PIXELS or len(image.data) > _MOST_BYTES:
         note = ", ".join(filter(None, [note, "too large to show"]))
     else:
         try:
             uri, shape = _shrink(image.data)
         except Exception as error:  # noqa: BLE001  # decoders raise almost anything on damaged data
-            reason = f"it cannot be decoded: {error}"[:200]
+            reason = f"cannot be decoded: {error}"[:200]
     return Thumbnail(
         *place,
         None if image.owner.label is None else label_text(image.owner.label),
