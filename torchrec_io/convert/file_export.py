@@ -113,7 +113,10 @@ def _write_new(folder: str, target: str, path: str, data: bytes, feature: str | 
         os.makedirs(os.path.dirname(inside), exist_ok=True)
         file = open_named(inside, os.path.join(target, path), "xb")
     except (FileExistsError, NotADirectoryError):
-        reason = f"an earlier record has the file name {path!r}, or a part of it"
+        reason = (
+            f"an earlier record has the file name {path!r}, or a part of it; by_class puts files "
+            "in folders"
+        )
         raise DecodeError(reason, feature=feature) from None
     with file:
         file.write(data)
