@@ -30,7 +30,7 @@ USUAL = [9, 4, 11]  # records of the files
         ("record-files.md", 5, USUAL),
         ("report.md", 4, USUAL),
         ("resuming.md", 5, USUAL),
-        ("schemas.md", 9, [1]),
+        ("schemas.md", 10, [1]),
         ("selecting.md", 3, USUAL),
         ("shuffling.md", 2, USUAL),
         ("streams.md", 4, USUAL),

@@ -46,7 +46,7 @@ def reuse_memory() -> None:
 
 def new_examples(count: int = 3) -> tuple[bytes, ...]:
     """Return serialized Examples in memory of their own."""
-    encoder = core.MessageEncoder(None, np.ndarray, np.generic, lambda value, _: value, False)
+    encoder = core.MessageEncoder(None, None, np.ndarray, np.generic, lambda value, _: value, False)
     features = {"ints": VALUES, "text": TEXT, "one": 7}
     return tuple(encoder.encode([dict(features) for _ in range(count)], None, False))
 
@@ -107,7 +107,7 @@ def new_records(examples: tuple[bytes, ...]) -> Any:
 def test_tensors() -> None:
     # A TensorProto of int32 [2], with its values in tensor_content.
     tensor = b"\x08\x03\x12\x04\x12\x02\x08\x02\x22\x08" + np.array([5, 6], np.int32).tobytes()
-    encoder = core.MessageEncoder(None, np.ndarray, np.generic, lambda value, _: value, False)
+    encoder = core.MessageEncoder(None, None, np.ndarray, np.generic, lambda value, _: value, False)
     examples = tuple(encoder.encode([{"x": tensor + b"\x78\x01" * 5000}] * 2, None, False))
     parser = core.ExampleParser(
         [core.FeatureSpec(b"x", core.Dtype.string, core.ColumnType.span)],
@@ -272,7 +272,9 @@ def test_slots() -> None:
 
 def test_encoders() -> None:
     kinds = {"only integers ".ljust(100): core.Kind.ints}
-    encoder = core.MessageEncoder(kinds, np.ndarray, np.generic, lambda value, _: [value, 1], False)
+    encoder = core.MessageEncoder(
+        kinds, kinds, np.ndarray, np.generic, lambda value, _: [value, 1], False
+    )
     del kinds
     reuse_memory()
     [message] = encoder.encode([{"only integers ".ljust(100): []}], None, False)

@@ -147,7 +147,9 @@ def preview(value: Any) -> str:
     """Return the first values of a column in memory as text, or its first images as HTML."""
     if not isinstance(value, (Tensor, TensorParts, list)) or not is_in_memory(value):
         return ""
-    rows = value[:8] if isinstance(value, list) or has_rows(value) else ()
+    rows: Any = ()
+    if isinstance(value, list) or (isinstance(value, Tensor) and value.dim() > 0):
+        rows = value[:8]
     shown = [image for row in rows if (image := _image_of(row)) is not None]
     return html_images(shown) if shown else brief_line(first_values(value))
 
