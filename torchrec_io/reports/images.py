@@ -155,7 +155,8 @@ def find_boxes(columns: Mapping[str, RaggedRows]) -> Iterable[Sequence[Box]]:
     edges = [columns[name] for name in _EDGES if name in columns]
     if len(edges) < len(_EDGES) or not all(isinstance(each.values, np.ndarray) for each in edges):
         return itertools.repeat(())
-    rows = ([part.tolist() for part in np.split(*each)[1:-1]] for each in edges)
+    lists = ((each.values.tolist(), itertools.pairwise(each.offsets.tolist())) for each in edges)
+    rows = ([values[begin:end] for begin, end in bounds] for values, bounds in lists)
     return [[*itertools.zip_longest(*row, fillvalue=math.nan)] for row in zip(*rows, strict=True)]
 
 
