@@ -103,18 +103,13 @@ class ImageStatistics:
 
     def summary(self, locate: Locate, label_text: LabelText) -> ImageSummary:
         """Return the statistics, with thumbnails."""
-        sizes = [(*size, count) for size, count in self._sizes.most_common(_LISTED_SIZES)]
-        return ImageSummary(
-            self._formats.total(),
-            self._unreadable,
-            dict(self._formats.most_common()),
-            tuple(sizes),
-            len(self._sizes),
-            tuple(
-                make_thumbnail(image, note, locate(image.owner.record), label_text)
-                for image, note in self._shown()
-            ),
+        total, formats = self._formats.total(), dict(self._formats.most_common())
+        sizes = tuple((*size, count) for size, count in self._sizes.most_common(_LISTED_SIZES))
+        thumbnails = tuple(
+            make_thumbnail(image, note, locate(image.owner.record), label_text)
+            for image, note in self._shown()
         )
+        return ImageSummary(total, self._unreadable, formats, sizes, len(self._sizes), thumbnails)
 
     def _shown(self) -> Iterator[tuple[RecordImage, str]]:
         """Yield images with their remarks, each once: a sample, odd ones, then broken ones."""
@@ -160,7 +155,8 @@ def find_boxes(columns: Mapping[str, RaggedRows]) -> Iterable[Sequence[Box]]:
     edges = [columns[name] for name in _EDGES if name in columns]
     if len(edges) < len(_EDGES) or not all(isinstance(each.values, np.ndarray) for each in edges):
         return itertools.repeat(())
-    rows = ([part.tolist() for part in np.split(*each)[1:-1]] for each in edges)
+    lists = ((each.values.tolist(), itertools.pairwise(each.offsets.tolist())) for each in edges)
+    rows = ([values[begin:end] for begin, end in bounds] for values, bounds in lists)
     return [[*itertools.zip_longest(*row, fillvalue=math.nan)] for row in zip(*rows, strict=True)]
 
 
@@ -188,17 +184,12 @@ def make_thumbnail(
             uri, shape = _shrink(image.data)
         except Exception as error:  # noqa: BLE001  # decoders raise almost anything on damaged data
             reason = f"cannot be decoded: {error}"[:200]
+    _, label, stored = image.owner
+    text = None if label is None else label_text(label)
+    boxes = tuple(filter(_is_valid, stored))[:_MOST_BOXES]
+    is_broken, note = bool(reason), reason or note
     return Thumbnail(
-        *place,
-        None if image.owner.label is None else label_text(image.owner.label),
-        image.size,
-        format_,
-        reason or note,
-        bool(reason),
-        uri,
-        shape,
-        tuple(filter(_is_valid, image.owner.boxes))[:_MOST_BOXES],
-        len(image.owner.boxes),
+        *place, text, image.size, format_, note, is_broken, uri, shape, boxes, len(stored)
     )
 
 

@@ -84,12 +84,10 @@ def report(
     if max_records is not None:
         check_integer("max_records", max_records, 1)
     check_integer("jobs", jobs, 1)
-    files = {
-        file.name: file
-        for file in expand_paths(
-            paths, allow_missing=allow_missing, one_set=False, storage_options=storage_options
-        )
-    }
+    found = expand_paths(
+        paths, allow_missing=allow_missing, one_set=False, storage_options=storage_options
+    )
+    files = {file.name: file for file in found}
     sets = [[files[name] for name in names] for names in file_sets([*files])]
     # A sort is stable: of several sets for training, the first stays the first.
     sets.sort(key=lambda each: "train" not in each[0].basename.lower())
