@@ -73,7 +73,7 @@ REFUSED: list[tuple[Any, type[Exception], str]] = [
     (np.zeros(1, [("a", "i4")]), TypeError, "an array of .* cannot be stored"),
     (decimal.Decimal(1), TypeError, "a Decimal cannot be stored"),
     (iter([1]), TypeError, "a list_iterator cannot be stored"),
-    (object(), TypeError, "a object cannot be stored; use int, float, str, bytes"),
+    (object(), TypeError, "an object cannot be stored; use int, float, str, bytes"),
     ([1, None], TypeError, "a NoneType cannot be stored"),
     (np.array([1, None], object), TypeError, "a NoneType cannot be stored"),
     (np.ma.array([1, 2], mask=[False, True]), ValueError, "masked"),

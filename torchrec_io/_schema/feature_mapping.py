@@ -93,12 +93,18 @@ class FeatureMapping(Mapping[str, Feature]):
             SchemaError: If a spec has a function that cannot be written as text, or is of a class
                 that cannot be imported.
         """
-        from .python_form import schema_to_python  # noqa: PLC0415  # only for text
+        from .python_form import schema_to_python, to_python  # noqa: PLC0415  # only for text
 
         found = self.inspected
-        comment = None if found is None or found.is_all else f"{found}: {found.caution}."
-        findings = self._findings or {}
-        return schema_to_python(self.public_name, self.nested_parts(), comment, findings)
+        findings = (self._findings or {}).items()
+        notes = [] if found is None or found.is_all else [f"{found}: {found.caution}."]
+        notes += [
+            f"{to_python(name)} is left out: {each.why}"
+            for name, each in findings
+            if each.spec is None
+        ]
+        comments = {name: each.comment for name, each in findings}
+        return schema_to_python(self.public_name, self.nested_parts(), notes, comments)
 
     @classmethod
     def of_inferred(cls, found: InferredParts) -> Self:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from ..checks import with_article
 from ..errors import SchemaError
@@ -12,9 +12,6 @@ from .checks import errors_of
 from .feature import Spec, parameters_of
 from .nesting import SEPARATOR, Path
 from .row_partitions import Partition
-
-if TYPE_CHECKING:
-    from ..inspection.inference import Finding
 
 _PACKAGE = __name__.partition(".")[0]
 # Arguments that are written without their names.
@@ -24,16 +21,16 @@ _POSITIONAL = ("element", "shape", "dtype")
 def schema_to_python(
     name: str,
     parts: Mapping[str, Mapping[str, Any]],
-    comment: str | None,
-    findings: Mapping[str, Finding],
+    notes: Sequence[str],
+    comments: Mapping[str, str],
 ) -> str:
     """Return Python source that makes a schema.
 
     Args:
         name: Name of the schema's class in ``torchrec_io``.
         parts: Specs of each part of the schema in nested dicts, by the name of the part.
-        comment: Text of a comment before the schema; None for no comment.
-        findings: Findings of an inferred schema, for further comments.
+        notes: Texts of comments before the schema.
+        comments: Comments on features by flat name; "" for none.
 
     Raises:
         SchemaError: If a spec cannot be written as text.
@@ -43,15 +40,9 @@ def schema_to_python(
     for part, specs in parts.items():
         start = "" if part == "features" else f"{part}="
         end = "}" if part == "features" else "},"
-        lines += [f"    {start}{{", *_entries(specs, 2, (), imports, findings), f"    {end}"]
-    comments = [] if comment is None else [f"# {comment}"]
-    comments += [
-        f"# {_source(each, imports)} is left out: {found.why}"
-        for each, found in findings.items()
-        if found.spec is None
-    ]
-    imported = ["import torchrec_io as tio", *sorted(imports)]
-    return "\n".join([*imported, "", *comments, *lines, ")", ""])
+        lines += [f"    {start}{{", *_entries(specs, 2, (), imports, comments), f"    {end}"]
+    lines[:0] = [f"# {note}" for note in notes]
+    return "\n".join(["import torchrec_io as tio", *sorted(imports), "", *lines, ")", ""])
 
 
 def to_python(value: Any) -> str:
@@ -68,7 +59,7 @@ def _entries(
     level: int,
     path: Path,
     imports: set[str],
-    findings: Mapping[str, Finding],
+    comments: Mapping[str, str],
 ) -> Iterator[str]:
     """Yield lines of the entries of a dict of specs, which may have dicts in it."""
     start = "    " * level
@@ -76,14 +67,13 @@ def _entries(
         inner = (*path, name)
         if isinstance(spec, dict):
             yield f"{start}{_source(name, imports)}: {{"
-            yield from _entries(spec, level + 1, inner, imports, findings)
+            yield from _entries(spec, level + 1, inner, imports, comments)
             yield f"{start}}},"
             continue
         flat = SEPARATOR.join(inner)
-        comment = findings[flat].comment if flat in findings else ""
         with errors_of(flat):
             line = f"{start}{_source(name, imports)}: {_source(spec, imports)},"
-        yield f"{line}  # {comment}" if comment else line
+        yield f"{line}  # {comments[flat]}" if comments.get(flat) else line
 
 
 def _source(value: Any, imports: set[str]) -> str:
