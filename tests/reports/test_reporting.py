@@ -189,7 +189,8 @@ def test_remarks_and_left_out_features(tmp_path: Path) -> None:
     kinds = feature_of(report, "kinds")
     assert (kinds.role, kinds.kind, kinds.spec) == ("unread", "mixed", "")
     assert "Left out of the schema" in report.to_html()
-    assert "kinds" not in report.schema_python
+    assert '# "kinds" is left out' in report.schema_python
+    assert '"kinds":' not in report.schema_python
 
 
 # ---- labels ----
