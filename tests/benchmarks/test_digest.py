@@ -24,7 +24,7 @@ WORKLOAD = Workload(
         "tokens": Column("int64", None),
         "pixels": Column("raw", (2,)),
     },
-    target=1,
+    title="any",
 )
 Record = tuple[int, bytes, list[int], list[int]]
 NUMBERS = st.integers(-(2**63), 2**63 - 1)
