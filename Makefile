@@ -18,7 +18,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: demo test slow long setup setup-tf native-headers browser build lint types docs unit slow-tests native fuzz sanitize package wheel
-.PHONY: bench stub format mutants trainers clean serve
+.PHONY: bench compare coverage stub format mutants trainers clean serve
 
 demo: build
 	python examples/train_digits.py
@@ -63,9 +63,11 @@ $(VENV)/.built: pyproject.toml constraints.txt
 	  --config-settings build-dir=build/editable -e .
 	touch $@
 
-# Add what checks, tests and docs need. The package is installed, so pip does not build it again.
+# Add what checks, tests and docs need. The package is installed, so pip does not build it again. Old releases of pip know
+# no dependency groups.
 $(VENV)/.ready: $(VENV)/.built
-	$(BIN)/$(PIP_INSTALL) -c constraints.txt 'torchrec-io[dev]'
+	$(BIN)/$(PIP_INSTALL) -c constraints.txt 'pip>=25.1'
+	$(BIN)/$(PIP_INSTALL) -c constraints.txt --group dev
 	touch $@
 
 # Install the headers of libjpeg-turbo and libdeflate, which native decoding of JPEGs and PNGs needs, if they are
@@ -112,6 +114,7 @@ lint: setup
 	ruff check .
 	clang-format --dry-run --Werror $(CPP)
 	zizmor -q --offline .github
+	! command -v go > /dev/null || go run github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
 
 types: setup build
 	mypy --num-workers $(JOBS)
@@ -145,7 +148,7 @@ sanitize: setup
 package: setup
 	tests/package/run.sh build/package
 
-# Build the sdist and all wheels, and test them with each installed version of Python from 3.10, with
+# Build the sdist and all wheels, and test them with each installed version of Python from 3.11, with
 # the lowest and newest dependencies. Writes an SBOM.
 wheel: setup
 	python tests/package/wheels.py build/wheel
@@ -158,6 +161,10 @@ unit: setup build setup-tf browser
 
 slow-tests: setup build setup-tf browser
 	$(PYTEST) -m "slow and not long"
+
+# Show which lines the quick tests run; lines that run only in processes of their own are not counted.
+coverage: setup build setup-tf browser
+	$(PYTEST) --cov=torchrec_io --cov-report=term:skip-covered --cov-report=html:build/coverage -m "not slow and not long"
 
 # Change the core at 100 random places, and see whether the tests notice each change (hours).
 mutants: setup build setup-tf
@@ -180,6 +187,15 @@ serve: setup
 # Each peer has its own environment in benchmarks/venvs. Peers that cannot be installed are skipped.
 bench: setup build setup-tf
 	python benchmarks/run.py
+
+# Compare the speed with that of another commit, in the same run: `make compare BASE=main`.
+BASE ?= HEAD^
+compare: build
+	rm -rf build/base && mkdir -p build/base
+	git archive $(BASE) | tar -x -C build/base
+	$(MAKE) -C build/base build
+	for tree in . build/base; do $$tree/$(VENV)/bin/$(PIP_INSTALL) -c constraints.txt 'torchrec-io[remote]' || exit; done
+	python -m benchmarks.trees build/base/$(VENV)/bin/python --rounds 5 --least 0.7
 
 # Regenerate the generated files.
 stub: setup build

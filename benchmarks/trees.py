@@ -1,10 +1,10 @@
 """Is this tree as fast as another one? Plain, compressed and remote files, in the same run.
 
-python -m benchmarks.trees OTHER [--scale 1] [--rounds 3]
+python -m benchmarks.trees OTHER [--scale 1] [--rounds 3] [--least 0.7]
 
 OTHER is the Python of another checkout of the repository, in which `make build` was run, such as
-`../other/.venv/bin/python`. Both trees take turns, each in fresh processes, and must return the
-same values. Objects are on a server of this machine.
+`../other/.venv/bin/python`; `make compare BASE=COMMIT` makes one. Both trees take turns, each in
+fresh processes, and must return the same values. Objects are on a server of this machine.
 """
 
 from __future__ import annotations
@@ -113,6 +113,9 @@ def main() -> None:
     """Print the table."""
     parser = arguments(__doc__, rounds=3)
     parser.add_argument("other", help="Python of the other tree")
+    parser.add_argument(
+        "--least", type=float, default=0.0, help="fail if a median ratio is below this"
+    )
     parser.add_argument("--url", help="run as a measured process; the other tree is then a folder")
     parsed = parser.parse_args()
     if parsed.url:
@@ -131,15 +134,20 @@ def main() -> None:
         server.shutdown()
     if len({place for pair in runs for place, _ in pair}) != 2:
         raise SystemExit(f"{parsed.other} has the same package as this Python")
-    rows = []
+    rows, slower = [], []
     for name in runs[0][0][1]:
         times = [(before[name], after[name]) for (_, before), (_, after) in runs]
         assert len({value for pair in times for _, value in pair}) == 1, name
         seconds = [statistics.median(pair[n][0] for pair in times) for n in (0, 1)]
         ratios = [before[0] / after[0] for before, after in times]
-        spread = f"{statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})"
+        ratio = statistics.median(ratios)
+        if ratio < parsed.least:
+            slower.append(name)
+        spread = f"{ratio:.2f} ({min(ratios):.2f} to {max(ratios):.2f})"
         rows.append([name, f"{seconds[0]:.3f}", f"{seconds[1]:.3f}", spread])
     print(table(["Case", "Other (s)", "This tree (s)", "Other / this tree"], rows))
+    if slower:
+        raise SystemExit(f"the median ratio is below {parsed.least}: {'; '.join(slower)}")
 
 
 def _make_files(folder: Path, scale: float) -> None:

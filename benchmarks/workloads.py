@@ -40,7 +40,7 @@ class Workload:
         records: Number of records at scale 1.
         shards: Number of files.
         columns: Features of each record. The first has one value in each record.
-        target: Target speed in wall time, as a multiple of tf.data's best setting.
+        title: What a record holds, for the plot.
         compression: Compression of the files: "" or "GZIP".
         batch_size: Number of records in a batch.
     """
@@ -49,7 +49,7 @@ class Workload:
     records: int
     shards: int
     columns: dict[str, Column]
-    target: float
+    title: str
     compression: str = ""
     batch_size: int = BATCH_SIZE
 
@@ -107,13 +107,13 @@ _SCALARS = {
 WORKLOADS: dict[str, Workload] = {
     workload.name: workload
     for workload in (
-        Workload("tabular", 500_000, 8, _SCALARS, target=10),
+        Workload("tabular", 500_000, 8, _SCALARS, title="40 scalars"),
         Workload(
             "mnist",
             200_000,
             4,
             {"label": Column("int64"), "image": Column("int64", (784,))},
-            target=8,
+            title="784 int64 (MNIST)",
         ),
         Workload(
             "image_raw",
@@ -124,7 +124,7 @@ WORKLOADS: dict[str, Workload] = {
                 "shape": Column("string"),
                 "image": Column("raw", (64, 64, 3)),
             },
-            target=4,
+            title="64x64 images, raw",
         ),
         Workload(
             "jpeg",
@@ -135,7 +135,7 @@ WORKLOADS: dict[str, Workload] = {
                 "number": Column("int64"),
                 "image": Column("jpeg", (224, 224, 3)),
             },
-            target=1.5,
+            title="224x224 JPEGs, decoded",
             batch_size=64,
         ),
         Workload(
@@ -143,7 +143,7 @@ WORKLOADS: dict[str, Workload] = {
             100_000,
             4,
             {"id": Column("string"), "vector": Column("float32", (768,))},
-            target=5,
+            title="768 floats",
         ),
         Workload(
             "ragged",
@@ -154,7 +154,7 @@ WORKLOADS: dict[str, Workload] = {
                 "tokens": Column("int64", None),
                 "weights": Column("float32", None),
             },
-            target=5,
+            title="1 to 256 tokens",
         ),
         Workload(
             "sequence",
@@ -165,8 +165,8 @@ WORKLOADS: dict[str, Workload] = {
                 "tokens": Column("int64", None, in_lists=True),
                 "labels": Column("int64", None, in_lists=True),
             },
-            target=6,
+            title="SequenceExamples",
         ),
-        Workload("gzip", 200_000, 8, _SCALARS, target=3, compression="GZIP"),
+        Workload("gzip", 200_000, 8, _SCALARS, title="40 scalars, gzip", compression="GZIP"),
     )
 }

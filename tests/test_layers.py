@@ -27,6 +27,7 @@ PACKAGE = Path(torchrec_io.__file__).parent
 ROOMS = (
     "errors",
     "checks",
+    "display",
     "timing",
     "_storage",
     "_records",
@@ -64,6 +65,7 @@ FACADE = {
     ("_schema/schema.py", "Schema.from_tfds", "tfds"),
     ("_schema/schema.py", "TYPE_CHECKING", "inspection"),
     ("_schema/feature_mapping.py", "TYPE_CHECKING", "inspection"),
+    ("_schema/python_form.py", "TYPE_CHECKING", "inspection"),
     ("_parsing/parser.py", "_hint_at", "inspection"),
     ("_datasets/absent_features.py", "_warning", "inspection"),
     ("_tensors/trainers.py", "trainer_hooks", "integrations"),
@@ -148,7 +150,7 @@ def test_folders_are_rooms() -> None:
     assert {path.relative_to(PACKAGE).parts[0].removesuffix(".py") for path in SOURCES} == set(
         ROOMS
     )
-    assert len(list(PACKAGE.glob("*.py"))) <= 4
+    assert len(list(PACKAGE.glob("*.py"))) <= 5
 
 
 def test_a_room_imports_only_rooms_above_it() -> None:
@@ -271,6 +273,13 @@ def test_the_core_names_no_trainer() -> None:
             assert found is None, f"{path} has {found}"
 
 
+def test_only_the_command_line_needs_the_extra_cli() -> None:
+    for path in SOURCES:
+        if room_of(module_of(path)) != "cli":
+            tops = {each.name.partition(".")[0] for each in imports_of(path)}
+            assert not tops & {"rich", "typer"}, path
+
+
 def loaded_after(statement: str) -> set[str]:
     """Return the modules that a fresh interpreter has loaded after some statements."""
     code = f"import sys\nbefore = {{*sys.modules}}\n{statement}\nprint(*{{*sys.modules}} - before)"
@@ -283,6 +292,13 @@ def loaded_after(statement: str) -> set[str]:
 def test_importing_the_package_loads_nothing_heavy() -> None:
     heavy = {"torch", "numpy", "PIL", "isal", "google", "typer", "rich", "pydantic", "tensorflow"}
     assert not loaded_after("import torchrec_io") & heavy
+
+
+def test_importing_the_package_on_windows_says_why_it_fails() -> None:
+    script = "import sys; sys.platform = 'win32'; import torchrec_io"
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert "ImportError: torchrec_io does not support Windows: it reads, locks" in done.stderr
 
 
 def test_parts_that_start_without_torch() -> None:

@@ -8,17 +8,24 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
+import zipfile
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from packaging.requirements import Requirement
 
+from tests.package import wheels
 from tests.package.check_release import find_problems
 
 ROOT = Path(__file__).parents[1]
 WORKFLOWS = sorted((ROOT / ".github/workflows").glob("*.yml"))
 VERSIONED = ["pyproject.toml", "CITATION.cff", "CHANGELOG.md"]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+PYTHONS = re.findall(r"Python :: (3\.\d+)", "\n".join(PROJECT["classifiers"]))
 
 
 def load(path: Path) -> Any:
@@ -83,6 +90,37 @@ def test_a_build_without_a_compiler_says_what_to_install(tmp_path: Path) -> None
     assert (
         "a C++20 compiler (Debian: g++; macOS: xcode-select --install)" in done.stdout + done.stderr
     )
+
+
+def test_the_declared_pythons_are_those_that_wheels_are_tested_with() -> None:
+    assert PROJECT["requires-python"] == f">={PYTHONS[0]}"
+    assert tuple(PYTHONS) == wheels.TESTED_WITH
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("python", PYTHONS)
+def test_all_extras_install_without_a_compiler(python: str, tmp_path: Path) -> None:
+    """PyTorch, and all else with an empty package in its place: its requirements are large."""
+    name = "torch-2.13.0+empty"
+    metadata = "Metadata-Version: 2.1\nName: torch\nVersion: 2.13.0+empty"
+    with zipfile.ZipFile(tmp_path / f"{name}-py3-none-any.whl", "w") as wheel:
+        wheel.writestr(f"{name}.dist-info/METADATA", metadata)
+        wheel.writestr(f"{name}.dist-info/WHEEL", "Wheel-Version: 1.0\nTag: py3-none-any")
+        wheel.writestr(f"{name}.dist-info/RECORD", "")
+    texts = [*PROJECT["dependencies"], *chain(*PROJECT["optional-dependencies"].values())]
+    wanted = [text.partition(";")[0] for text in texts if applies(text, python)]
+    pip = [sys.executable, "-m", "pip", "install", "-q", "--dry-run", "--only-binary", ":all:"]
+    pip += ["--python-version", python, "--target", str(tmp_path / "target")]
+    subprocess.run([*pip, "--no-deps", texts[0]], check=True)
+    pip += ["--find-links", str(tmp_path), "torch==2.13.0+empty"]
+    subprocess.run([*pip, *wanted], check=True)
+
+
+def applies(requirement: str, python: str) -> bool:
+    """Return whether a Python version needs a requirement; pip evaluates markers for its own."""
+    marker = Requirement(requirement).marker
+    return marker is None or marker.evaluate({"python_version": python})
 
 
 def test_hooks_have_the_versions_of_the_constraints() -> None:

@@ -6,9 +6,16 @@
 torch starts without it.
 """
 
+import sys
 from typing import Any
 
 import lazy_loader
+
+if sys.platform == "win32":
+    raise ImportError(
+        "torchrec_io does not support Windows: it reads, locks and replaces files with POSIX "
+        "functions. Use it on Linux, or in WSL 2"
+    )
 
 _load, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 

@@ -42,10 +42,13 @@ _EXAMPLE = """\
     torchrec-io verify out/
 """
 _SHARED = """\
+Install it with `pip install "torchrec-io[cli]"`.
+
 `PATH` is a file, glob pattern, directory or URL. Commands without a usage line take one or more.
 `--jobs` is by default the number of CPUs, at most 8, or 16 to index URLs. `--help` prints the text
 of a command below, and `--version` the version. `--install-completion` lets the shell complete
-commands; `--show-completion` prints what it would install.
+commands; `--show-completion` prints what it would install. A terminal shortens long names in
+tables; a pipe or file gets them in full, without colors. `NO_COLOR=1` turns off colors.
 
 ## Shared options
 

@@ -61,8 +61,10 @@ def run_process(tmp_path: Path) -> Run:
     return call
 
 
-def run_in_terminal(directory: Path, *arguments: str, columns: int, lines: int) -> str:
-    """Return what ``torchrec-io`` writes to a terminal of a size."""
+def run_in_terminal(
+    directory: Path, *arguments: str, columns: int, lines: int, **variables: str
+) -> str:
+    """Return what ``torchrec-io`` writes to a terminal of a size, with environment variables."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
     dropped = ("COLUMNS", "LINES", "TERM", "NO_COLOR")
@@ -70,7 +72,7 @@ def run_in_terminal(directory: Path, *arguments: str, columns: int, lines: int) 
     command = [sys.executable, "-m", "torchrec_io.cli", *arguments]
     with subprocess.Popen(
         command, cwd=directory, stdout=theirs, stderr=theirs, stdin=theirs,
-        env={**kept, "TERM": "xterm"},
+        env={**kept, "TERM": "xterm", **variables},
     ) as process:  # fmt: skip
         os.close(theirs)
         written = b""

@@ -115,6 +115,24 @@ def test_values_of_one_byte_are_shown_as_an_array_of_bytes(head: Head, tmp_path:
     assert cell.endswith("… (3,000)")
 
 
+def test_letters_are_shown_as_strings(head: Head, tmp_path: Path) -> None:
+    examples = [Example(), Example()]
+    for example, letters in zip(examples, ([b"a"], [b"a", b" ", b"B"]), strict=True):
+        example.features.feature["x"].bytes_list.value.extend(letters)
+        # A byte that is no letter, in one record, makes numbers of all.
+        example.features.feature["y"].bytes_list.value.extend([*letters, letters[0]])
+    examples[0].features.feature["y"].bytes_list.value.append(b"\x07")
+    write_tfrecord(tmp_path / "x", [example.SerializeToString() for example in examples])
+    rows = rows_of(head("x").stdout)
+    assert rows["x"] == ["bytes [1 to 3]", "'a'", "'a', ' ', 'B'"]
+    assert rows["y"] == ["bytes [3 to 4 of 1 B]", "97, 97, 7", "97, 32, 66, 97"]
+
+
+def test_info_is_another_name(head: Head, tmp_path: Path) -> None:
+    write_tfrecord(tmp_path / "x", [ints(a=[1])])
+    assert CliRunner().invoke(app, ["info", "x"]).stdout == head("x").stdout
+
+
 def test_names_are_in_natural_order(head: Head, tmp_path: Path) -> None:
     write_tfrecord(tmp_path / "x", [ints(c10=[1], c2=[1], c1=[1])])
     names = [line.split()[0] for line in head("x").stdout.splitlines()[4:]]

@@ -39,6 +39,17 @@ def test_version_and_help(run: Run, run_process: Run) -> None:
     assert run().returncode == 2
 
 
+@pytest.mark.parametrize("missing", ["rich", "typer"])
+def test_says_what_to_install_without_the_extra(missing: str) -> None:
+    script = f"import sys; sys.modules[{missing!r}] = None; import torchrec_io.cli as c; c.main()"
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert done.stderr == (
+        f'torchrec-io needs the package {missing}: pip install "torchrec-io[cli]"\n'
+    )
+
+
 INTERRUPTED = """
 import os, signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)

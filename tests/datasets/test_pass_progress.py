@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pty
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +16,7 @@ from tests.support.datasets import write_files
 
 SCRIPT = """
 import sys
+sys.modules.update(rich=None, typer=None)  # only the command line needs them
 import torchrec_io as tio
 from tests.support.datasets import SCHEMA
 from torchrec_io._datasets import pass_progress, record_scan
@@ -53,6 +55,5 @@ def test_a_terminal_shows_long_passes(tmp_path: Path) -> None:
     [path] = write_files(tmp_path, [100])
     printed, shown = run(path, "-1")
     assert printed == "100\n"
-    assert "where" in shown
-    assert "100%" in shown
+    assert re.fullmatch(r"(\rwhere: [\d,]+ of 100 records \(\d+%\))+\r +\r", shown)
     assert run(path, "60") == ("100\n", "")

@@ -5,12 +5,11 @@
 """
 
 from pathlib import Path
-from typing import Any
+from typing import Any, assert_type
 
 import pytest
 import torch
 from torch.utils.data import Subset
-from typing_extensions import assert_type
 
 import torchrec_io as tio
 from torchrec_io.errors import SchemaError

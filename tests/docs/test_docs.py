@@ -72,26 +72,30 @@ def test_the_page_of_bad_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert names["skipping"].skipped == 2
 
 
-def test_readme_example_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("../README.md", [[[4, 3, 224, 224], [4]]]),
+        ("index.md", [[[4, 3, 224, 224], [4], [4, 3]]] * 10),
+    ],
+)
+def test_first_examples_run(
+    name: str, expected: list[list[list[int]]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
-    image = encoded(smooth(40, 60, seed=1), "JPEG", quality=90)
+    image = encoded(smooth(224, 224, seed=1), "JPEG", quality=90)
     record = {"image/encoded": image, "label": 1, "tokens": [1, 2, 3]}
     (tmp_path / "data").mkdir()
     with tio.ShardedWriter("data/train", num_shards=2) as writer:
         for _ in range(4):
             writer.write(record)
-    [example] = python_in(page("../README.md"))
+    [example] = python_in(page(name))
     assert 'device="cuda"' in example
     steps = []
     names = {"train": lambda *columns: steps.append([list(each.shape) for each in columns])}
     here = example.replace("cuda", "cuda" if torch.cuda.is_available() else "cpu")
-    exec(compile(here, "README.md", "exec"), names)  # noqa: S102  # our own page
-    assert steps == [[[4, 3, 224, 224], [4], [4, 3]]] * 10
-
-
-def test_readme_first_page_of_the_docs_has_the_same_example() -> None:
-    index = (ROOT / "docs" / "index.md").read_text("utf-8")
-    assert python_in(index) == python_in(page("../README.md"))
+    exec(compile(here, name, "exec"), names)  # noqa: S102  # our own page
+    assert steps == expected
 
 
 def test_every_spec_is_in_its_table() -> None:

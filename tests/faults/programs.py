@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import gzip
 import io
-import itertools
 import os
 import random
 import tarfile
@@ -33,7 +32,7 @@ from torchrec_io._storage.chunk_cache import Chunk, ChunkCache
 from torchrec_io._storage.chunked_file import ChunkedFile
 from torchrec_io._storage.compression import Compression
 from torchrec_io._storage.location import Location
-from torchrec_io._storage.paths import expand_paths, expand_sets
+from torchrec_io._storage.paths import expand_paths
 from torchrec_io._storage.stamp import Stamp
 from torchrec_io.cluster.shard_folder import ShardFolder
 from torchrec_io.reports.extra import import_extra
@@ -84,7 +83,7 @@ class Program:
 def read_records(folder: Path) -> dict[str, list[bytes]]:
     """Return the records of the files in ``out``, and check that their indexes match."""
     found = {}
-    for path in itertools.chain.from_iterable(expand_sets(folder / "out")):
+    for path in expand_paths(folder / "out", one_set=False):
         found[os.path.basename(path)] = [record for _, record in iter_records(path)]
         if os.path.exists(path.beside(SUFFIX)):
             offsets = tio.RecordIndex.load(path.beside(SUFFIX), path).offsets

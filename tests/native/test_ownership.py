@@ -272,7 +272,9 @@ def test_slots() -> None:
 
 def test_encoders() -> None:
     kinds = {"only integers ".ljust(100): core.Kind.ints}
-    encoder = core.MessageEncoder(kinds, kinds, np.ndarray, np.generic, lambda value, _: [value, 1], False)
+    encoder = core.MessageEncoder(
+        kinds, kinds, np.ndarray, np.generic, lambda value, _: [value, 1], False
+    )
     del kinds
     reuse_memory()
     [message] = encoder.encode([{"only integers ".ljust(100): []}], None, False)

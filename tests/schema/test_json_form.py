@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import struct
-import sys
 from typing import Any
 
 import pytest
@@ -286,10 +285,7 @@ def test_every_nan_is_written_as_nan(bits: str) -> None:
         ("{", "not valid JSON"),
         ("{} {}", "not valid JSON"),
         (b"\xff\xff\xff", "not valid JSON"),
-        (
-            "1" * 5000 if sys.version_info >= (3, 11) else "nil",
-            "5000 characters, more than 40|JSON object",
-        ),
+        ("1" * 5000, "5000 characters, more than 40"),
         ("[" * 200_000, "nested too deep"),
         ('{"a":' * 200_000, "nested too deep"),
         ("[" * 500 + "]" * 500, "a schema must be a JSON object"),

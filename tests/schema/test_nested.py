@@ -94,7 +94,9 @@ def test_as_text() -> None:
         "    }\n"
         ")\n"
     )
-    assert repr(tio.Schema({"a": {"b": LABEL}})) == f"Schema({{'a': {{'b': {LABEL!r}}}}})"
+    assert repr(tio.Schema({"a": {"b": LABEL}})) == (
+        f"Schema({{\n    'a': {{\n        'b': {LABEL!r},\n    }},\n}})"
+    )
 
 
 def test_both_parts_of_a_sequence_may_fill_one_dict() -> None:
@@ -107,7 +109,7 @@ def test_both_parts_of_a_sequence_may_fill_one_dict() -> None:
     assert sample["a"]["y"].tolist() == [[2], [3]]
     again = tio.Schema.from_json(schema.to_json())
     assert again == schema
-    assert "'a': {'y'" in repr(again)
+    assert "'a': {\n        'y'" in repr(again)
 
 
 def test_lists_of_examples() -> None:

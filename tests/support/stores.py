@@ -20,7 +20,7 @@ import time
 import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any
 from urllib.parse import quote
@@ -103,7 +103,7 @@ class S3Server:
 
 def _signed_headers(host: str, path: str, query: str) -> dict[str, str]:
     """Return the headers of a GET with a signature of AWS, version 4."""
-    stamp = datetime.now(timezone.utc).strftime("%Y%m%dT%H%M%SZ")
+    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
     empty = hashlib.sha256(b"").hexdigest()
     names = "host;x-amz-content-sha256;x-amz-date"
     lines = f"host:{host}\nx-amz-content-sha256:{empty}\nx-amz-date:{stamp}\n"

@@ -121,17 +121,18 @@ def test_as_a_sparse_tensor(case: tuple[int, list[Any]], dtype: torch.dtype) -> 
 def test_bytes_in_rows_of_rows() -> None:
     rows = [[[b"a", b""], []], [], [[b"bcd"]]]
     ragged = ragged_of(rows, 2)
-    assert repr(ragged_of([[1], []], 1)) == "Ragged(2 rows, values=tensor([1]))"
     assert ragged.tolist() == rows
     assert [row.tolist() for row in ragged[1:]] == rows[1:]
     assert isinstance(ragged.flat_values, BytesArray)
-    for make in (ragged.to_padded, ragged.to_sparse, ragged.to_nested):
-        with pytest.raises(TypeError):
+    with pytest.raises(TypeError, match="cannot become a sparse tensor"):
+        ragged.to_sparse()
+    for make in (ragged.to_padded, ragged.to_nested, ragged_of([[b"a"]], 1).to_nested):
+        with pytest.raises(TypeError, match=r"use tolist\(\)"):
             make()
 
 
 def test_raggeds_that_cannot_be_nested_tensors() -> None:
-    with pytest.raises(TypeError, match="a Ragged of numbers"):
+    with pytest.raises(TypeError, match=r"a Ragged of numbers .* use to_padded\(\)"):
         ragged_of([[[1]], []], 2).to_nested()
     with pytest.raises(ValueError, match="do not ascend"):
         Ragged(torch.arange(3), torch.tensor([0, 3, 1, 3])).to_nested()

@@ -87,9 +87,22 @@ def test_a_batch_is_like_a_nested_dict() -> None:
     assert all(value is batch[name] for name, value in zip(batch, batch.values(), strict=True))
     assert list(batch.lengths) == ["steps/padded", "steps/image"]
     assert repr(batch) == (
-        "Batch(id: int64[3], objects: {label: Ragged int32[3, ...], deep: {name: Ragged "
-        "bytes[3, ...], score: float32[3, 2]}, box: Ragged float32[3, ...]}, steps: {padded: "
-        "int64[3, 2], image: uint8[3, 3, 3, 3]}, a/b: bytes[3])"
+        "Batch({\n"
+        "    'id': int64[3],\n"
+        "    'objects': {\n"
+        "        'label': Ragged int32[3, ...],\n"
+        "        'deep': {\n"
+        "            'name': Ragged bytes[3, ...],\n"
+        "            'score': float32[3, 2],\n"
+        "        },\n"
+        "        'box': Ragged float32[3, ...],\n"
+        "    },\n"
+        "    'steps': {\n"
+        "        'padded': int64[3, 2],\n"
+        "        'image': uint8[3, 3, 3, 3],\n"
+        "    },\n"
+        "    'a/b': bytes[3],\n"
+        "})"
     )
 
 

@@ -124,7 +124,8 @@ def test_leaves_that_are_no_tensors(make: Callable[[], tio.Batch], leaf: Any) ->
     batch = pytree.tree_map(lambda _: leaf, make())
     assert batch.arena is None
     assert batch["id"] is leaf
-    assert repr(batch).startswith("Batch(id: ")
+    assert repr(batch).startswith("Batch({\n    'id': ")
+    assert batch._repr_html_()
     assert all(repr(value) for value in batch.values())
     assert len(pytree.tree_leaves(copy.copy(batch), is_leaf=lambda each: each is leaf)) > 0
 

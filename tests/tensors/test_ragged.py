@@ -13,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from torchrec_io import BytesArray
-from torchrec_io.checks import counted
 
 shapes = st.lists(st.integers(0, 4), min_size=1, max_size=3).map(tuple)
 
@@ -113,7 +112,23 @@ def test_from_list_and_back(values: list[bytes]) -> None:
     assert array.to("meta").offsets.device.type == "meta"
     for again in (pickle.loads(pickle.dumps(array)), copy.deepcopy(array), copy.copy(array)):
         assert again == array
-    assert (
-        repr(array)
-        == f"BytesArray(shape=({len(values)},), {counted(array.data.numel(), 'byte')} of data)"
-    )
+
+
+@pytest.mark.parametrize("shape", [(4,), (2, 2), (2, 2, 1)])
+def test_values_are_decoded(shape: tuple[int, ...]) -> None:
+    plain = BytesArray.from_list(["é".encode(), b"", b"a\0", b"b"])
+    array = BytesArray(plain.data, plain.offsets, shape)
+    assert np.array(array.decode()).shape == shape
+    assert np.array(array.decode(), object).reshape(-1).tolist() == ["é", "", "a\0", "b"]
+    assert plain[:1].decode("latin-1") == ["Ã©"]
+    assert BytesArray(plain.data, plain.offsets[:2], ()).decode() == "é"
+
+
+def test_a_value_that_is_no_text_is_named() -> None:
+    plain = BytesArray.from_list([b"a", b"b", b"c", b"\xff"])
+    words = r"invalid start byte, in row 1: pass errors='replace', or use tolist\(\)"
+    with pytest.raises(UnicodeDecodeError, match=words):
+        BytesArray(plain.data, plain.offsets, (2, 2)).decode()
+    assert plain.decode(errors="replace") == ["a", "b", "c", "\ufffd"]
+    with pytest.raises(LookupError, match="utf-9"):
+        plain.decode("utf-9")

@@ -68,7 +68,7 @@ REFUSED: list[tuple[Any, type[Exception], str]] = [
     (torch.tensor([1j]), TypeError, "an array of complex64 cannot be stored"),
     ({}, TypeError, "a dict cannot be stored"),
     ({1, 2}, TypeError, "a set cannot be stored"),
-    (dt.datetime(2020, 1, 1, tzinfo=dt.timezone.utc), TypeError, "a datetime cannot"),
+    (dt.datetime(2020, 1, 1, tzinfo=dt.UTC), TypeError, "a datetime cannot"),
     (np.timedelta64(1, "s"), TypeError, "an array of timedelta64"),
     (np.zeros(1, [("a", "i4")]), TypeError, "an array of .* cannot be stored"),
     (decimal.Decimal(1), TypeError, "a Decimal cannot be stored"),

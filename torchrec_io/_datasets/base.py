@@ -5,24 +5,26 @@ from __future__ import annotations
 import copy
 from abc import ABCMeta
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self
 
 from torch.utils.data import IterableDataset
-from typing_extensions import TypeVar
 
-from .description import describe
+from .description import describe, describe_in_html
 from .missing_methods import MissingMethods
 from .partition import RecordPartition
 from .pipeline import Pipeline
 from .session import Session
 from .statistics import LoadingStats
 
-if TYPE_CHECKING:
-    from typing_extensions import Self
-
-
 # What a dataset yields: a Batch, a Sample, or the result of a transform.
-Item_co = TypeVar("Item_co", covariant=True, default=Any)
+if TYPE_CHECKING:  # Python has defaults of type variables from 3.13
+    from typing_extensions import TypeVar
+
+    Item_co = TypeVar("Item_co", covariant=True, default=Any)
+else:
+    from typing import TypeVar
+
+    Item_co = TypeVar("Item_co", covariant=True)
 
 
 class _DatasetType(ABCMeta):
@@ -107,6 +109,9 @@ class RecordDataset(MissingMethods, IterableDataset[Item_co], metaclass=_Dataset
 
     def __repr__(self) -> str:
         return describe(type(self).__name__, self._session)
+
+    def _repr_html_(self) -> str:
+        return describe_in_html(repr(self), self.schema)
 
     def __copy__(self) -> Self:
         # The copy has epochs and positions of its own.

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import reprlib
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .._order.distributed import rank_source
 from .._order.mixture import MixedOrder
 from .._order.orders import ENDLESS
+from .._schema.feature_mapping import FeatureMapping
 from ..checks import counted
+from ..display import brief, html_table
 from .options import MixOptions, defaults_of, options_of
 from .pipeline import Pipeline
 
 if TYPE_CHECKING:
     from .session import Session
-
-_SHORT = reprlib.Repr()
-_SHORT.maxstring = _SHORT.maxother = 80
 
 # Options that the description shows in another way.
 _SHOWN_APART = frozenset({"rank", "world_size"})
@@ -39,6 +37,13 @@ def describe(name: str, session: Session) -> str:
         *filter(None, [describe_share(session)]),
     ]
     return f"{name}({', '.join(parts)})"
+
+
+def describe_in_html(text: str, schema: Any) -> str:
+    """Return the description of a dataset with a table of its features."""
+    if isinstance(schema, FeatureMapping):
+        return schema.to_table(text)
+    return html_table(text, (), (), 0)
 
 
 def describe_parts(pipeline: Pipeline) -> list[str]:
@@ -84,14 +89,14 @@ def _describe_schema(schema: Any) -> str:
         return "bytes"
     if isinstance(schema, Mapping):
         return counted(len(schema), "feature")
-    return f"schema={_name_of(schema)}"
+    return f"schema={brief(schema)}"
 
 
 def _changed_options(options: Mapping[str, Any]) -> list[str]:
     """Return the options that differ from their defaults, as they are written in a call."""
     defaults = defaults_of(options)
     return [
-        f"{name}={_name_of(value)}"
+        f"{name}={brief(value)}"
         for name, value in options.items()
         if name not in _SHOWN_APART
         and value is not defaults[name]
@@ -111,8 +116,3 @@ def _about_options(pipeline: Pipeline) -> list[str]:
 def _differs(value: Any, default: Any) -> bool:
     # An array has no single answer to ==. No default is an array.
     return type(value) is not type(default) or bool(value != default)
-
-
-def _name_of(value: Any) -> str:
-    name = getattr(value, "__qualname__", None)
-    return name if isinstance(name, str) else _SHORT.repr(value)

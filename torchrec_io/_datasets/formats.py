@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from .._parsing.wrapping import Wrapper
 from .._records.fixed_length import FixedLength
@@ -26,8 +26,6 @@ from .options import FileOptions, WholeFileOptions, complete, takes_options
 from .pipeline import IndexedPipeline
 
 if TYPE_CHECKING:
-    from typing_extensions import Unpack
-
     from ..csv.schema import Schema as CsvSchema
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Hashable, Mapping
 from contextlib import closing
-from typing import TYPE_CHECKING, Any, ClassVar, overload
+from typing import Any, ClassVar, Self, Unpack, overload
 
 import numpy as np
 import torch
@@ -27,9 +27,6 @@ from .record_loader import RecordLoader
 from .record_scan import load_all
 from .selecting import SelectingDataset
 from .worker_state import WorkerState
-
-if TYPE_CHECKING:
-    from typing_extensions import Self, Unpack
 
 logger = logging.getLogger("torchrec_io")
 

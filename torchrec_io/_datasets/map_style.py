@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import operator
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, Self, Unpack, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +19,7 @@ from .._tensors.trainers import make_dicts, makes_dicts
 from ..checks import counted
 from .absent_features import warn_of_absent_features
 from .base import Item_co
-from .description import describe_parts
+from .description import describe_in_html, describe_parts
 from .lost_items import report_lost_items
 from .missing_methods import MissingMethods
 from .options import MapOptions, MapSampleOptions, complete, takes_options
@@ -30,8 +30,6 @@ from .transform import Transform
 from .worker_state import WorkerState
 
 if TYPE_CHECKING:
-    from typing_extensions import Self, Unpack
-
     from .._tensors.sample import Sample
     from ..tfds.feature_choice import FeatureChoice
     from ..tfds.splits import Split
@@ -146,6 +144,9 @@ class TFRecordMapDataset(SelectingDataset, MissingMethods, Dataset[Item_co]):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(describe_parts(self._parts))})"
+
+    def _repr_html_(self) -> str:
+        return describe_in_html(repr(self), self.schema)
 
     def __len__(self) -> int:
         """Return the number of records."""

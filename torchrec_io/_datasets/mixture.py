@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, Unpack, overload
 
 import numpy as np
 
@@ -24,8 +24,6 @@ from .options import (
 from .pipeline import IndexedPipeline, Pipeline
 
 if TYPE_CHECKING:
-    from typing_extensions import Unpack
-
     from .._tensors.batch import Batch
     from .._tensors.sample import Sample
 

@@ -6,57 +6,43 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
 
 # Passes that take less time show nothing.
 _QUIET_SECONDS = 2.0
+_SECONDS_BETWEEN = 0.2
 
 
 @contextmanager
 def shown_progress(text: str, total: int) -> Iterator[Callable[[int], None]]:
     """Return a function that counts records that are done.
 
-    A bar appears on the error output if the pass takes longer than about two seconds, and the error
-    output is a terminal or a notebook.
+    A line appears on the error output if the pass takes longer than about two seconds, and the
+    error output is a terminal or a notebook. It is removed at the end.
 
     Args:
         text: Name of the work.
         total: Number of records.
     """
+    is_shown = sys.stderr.isatty() or "ipykernel" in sys.modules
     shown_from = time.monotonic() + _QUIET_SECONDS
     done = 0
-    bar: Any = None
+    line = ""
 
     def advance(count: int) -> None:
-        nonlocal bar, done
+        nonlocal done, line, shown_from
         done += count
-        if bar is None and time.monotonic() > shown_from:
-            bar = _open_bar(text, total)
-        if bar is not None:
-            bar.update(bar.task_ids[0], completed=done)
+        if is_shown and time.monotonic() > shown_from:
+            shown_from = time.monotonic() + _SECONDS_BETWEEN
+            line = f"{text}: {done:,} of {total:,} records ({done / total:.0%})"
+            _write(f"\r{line}")
 
     try:
         yield advance
     finally:
-        if bar is not None:
-            bar.stop()
+        if line:
+            _write(f"\r{' ' * len(line)}\r")
 
 
-def _open_bar(text: str, total: int) -> Any:
-    """Return a bar, which shows nothing if there is no terminal or notebook."""
-    from rich.console import Console  # noqa: PLC0415  # only for long passes
-    from rich.progress import Progress  # noqa: PLC0415
-
-    console = Console(stderr=True)
-    is_shown = console.is_jupyter or (sys.stderr.isatty() and console.is_interactive)
-    # What a predicate prints stays where it belongs.
-    bar = Progress(
-        console=console,
-        transient=True,
-        redirect_stdout=False,
-        redirect_stderr=False,
-        disable=not is_shown,
-    )
-    bar.add_task(text, total=total)
-    bar.start()
-    return bar
+def _write(text: str) -> None:
+    sys.stderr.write(text)
+    sys.stderr.flush()

@@ -6,7 +6,7 @@ import dataclasses
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 from .._order.orders import PositionOrder, RecordOrder, files_fingerprint
 from .._order.selection import Selection, Span
@@ -24,8 +24,6 @@ from .options import access_options, check_no_length_batches, has_length_batches
 from .record_loader import RecordLoader
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
-
     from .._order.windows import Lengths
 
 # Makes the parser of a schema that the user gave.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -15,9 +15,6 @@ from ..checks import check_integer, counted
 from .pipeline import IndexedPipeline, Pipeline
 from .where import Predicate, pick_where
 from .worker_state import WorkerState
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 logger = logging.getLogger("torchrec_io")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, Self, Unpack, overload
 
 from .._order.orders import StreamOrder
 from .._records.reader import Reader
@@ -28,8 +28,6 @@ from .pipeline import Pipeline
 from .record_loader import RecordLoader
 
 if TYPE_CHECKING:
-    from typing_extensions import Self, Unpack
-
     from .._tensors.batch import Batch
     from .._tensors.sample import Sample
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, Self, Unpack, overload
 
 from .._storage.local import StrPath
 from .._tensors.block_parser import Columns, SchemaLike
@@ -25,8 +25,6 @@ from .options import (
 from .pipeline import IndexedPipeline
 
 if TYPE_CHECKING:
-    from typing_extensions import Self, Unpack
-
     from .._tensors.batch import Batch
     from .._tensors.sample import Sample
     from ..tfds.feature_choice import FeatureChoice

@@ -10,7 +10,7 @@ import os
 import pickle
 import sys
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sized
-from typing import TYPE_CHECKING, Any, Generic, TypedDict, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Generic, TypedDict, TypeVar, Unpack, cast, overload
 
 import torch
 from torch.utils.data import (
@@ -43,8 +43,6 @@ from .resumable import ResumableLoader
 from .sampling import SamplerEpochs, UnusedItems
 
 if TYPE_CHECKING:
-    from typing_extensions import Unpack
-
     from .._tensors.batch import Batch
 
 _Collated = TypeVar("_Collated")

@@ -7,7 +7,7 @@ import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 
@@ -26,9 +26,6 @@ from .shuffle import (
     lanes_of,
     records_at,
 )
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 # The length of an endless order. Python still accepts it as a length.
 ENDLESS = 2**62

@@ -27,6 +27,7 @@ from .._storage.pending_file import write_atomically
 from .._storage.remote.options import StorageOptions
 from .._storage.stamp import Stamp
 from ..checks import check_integer, counted
+from ..display import html_table
 from ..errors import (
     CorruptRecordError,
     IndexFormatError,
@@ -345,7 +346,17 @@ class RecordIndex:
         return self.facts.records
 
     def __repr__(self) -> str:
-        return f"RecordIndex({self.data_path!r}, {counted(len(self), 'record')})"
+        compression = f", {self.compression}" if self.compression else ""
+        return f"RecordIndex({self.data_path!r}, {counted(len(self), 'record')}{compression})"
+
+    def _repr_html_(self) -> str:
+        rows = [
+            ("records", f"{len(self):,}"),
+            ("file", self.data_path),
+            ("size", counted(self.facts.data_bytes, "byte")),
+            ("compression", self.compression or "none"),
+        ]
+        return html_table("RecordIndex", (), rows, len(rows))
 
     @property
     def data_path(self) -> str:

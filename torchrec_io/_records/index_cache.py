@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
@@ -65,12 +65,14 @@ class IndexSearch(NamedTuple):
         compression: Compression that the user gave.
         record_format: Record format of the file.
         verify_crc: See :meth:`RecordIndex.build`.
+        advanced: Function that is called with the number of bytes read since the last call.
     """
 
     file: Location
     compression: CompressionChoice = "auto"
     record_format: RecordFormat = TFRECORD
     verify_crc: bool = True
+    advanced: Callable[[int], object] | None = None
 
     def find_or_build(self) -> RecordIndex:
         """Return the index beside the data file, else the cached one, else a new one.
@@ -81,10 +83,19 @@ class IndexSearch(NamedTuple):
         is_cached = self.record_format.is_cached
         if is_cached and (found := self.find()) is not None:
             return found
+        seen = 0
+
+        def progress(file_bytes: int, _: int) -> None:
+            nonlocal seen
+            if self.advanced is not None:
+                self.advanced(file_bytes - seen)
+            seen = file_bytes
+
         index = RecordIndex.build(
             self.file,
             compression=self.compression,
             format=self.record_format,
+            progress=progress,
             verify_crc=self.verify_crc,
             allow_damage=True,
         )
@@ -157,6 +168,7 @@ def open_indexes(
     record_format: RecordFormat = TFRECORD,
     *,
     verify_crc: bool = True,
+    advanced: Callable[[int], object] | None = None,
 ) -> tuple[list[RecordIndex], list[TorchRecIOError]]:
     """Return the indexes of several data files, opened in a pool of threads.
 
@@ -168,6 +180,8 @@ def open_indexes(
             ``"zlib"`` or ``"zstd"``.
         record_format: Record format of the files.
         verify_crc: See :meth:`RecordIndex.build`.
+        advanced: Function that threads call with the number of bytes read since their last call,
+            while they build indexes.
 
     Returns:
         An index for each file, and the damages that ended building some of them early.
@@ -183,7 +197,9 @@ def open_indexes(
         raise ValueError("index must be 'auto', a path or a list of paths, got None")
     threads = threads_for(files)
     if index == "auto":
-        searches = [IndexSearch(file, compression, record_format, verify_crc) for file in files]
+        searches = [
+            IndexSearch(file, compression, record_format, verify_crc, advanced) for file in files
+        ]
         indexes = map_in_threads(IndexSearch.find_or_build, searches, threads)
     else:
         names = [index] if isinstance(index, (str, os.PathLike)) else list(index)

@@ -7,6 +7,7 @@ from inspect import Parameter, signature
 from typing import Any, ClassVar, Literal, TypeAlias, cast
 
 from ..checks import with_article
+from ..display import brief
 from ..errors import SchemaError
 from .stored_keys import StoredCount, StoredKey
 from .valid_range import Range
@@ -45,6 +46,7 @@ class Spec:
         """
         super().__init_subclass__(**options)
         known = _spec_classes.get(cls.__name__)
+        cls.__repr__ = cls.__repr__  # type: ignore[method-assign]  # a dataclass makes no other
         # A class that is defined again, as in a notebook, replaces itself.
         if not is_abstract and (known is None or _full_name(known) == _full_name(cls)):
             _spec_classes[cls.__name__] = cls
@@ -61,11 +63,7 @@ class Spec:
                 f"{with_article(kind.__name__)} cannot be written as text: another spec class has "
                 "this name"
             )
-        arguments = {
-            name: getattr(self, name)
-            for name, parameter in parameters_of(kind).items()
-            if getattr(self, name) != parameter.default
-        }
+        arguments = self._given()
         for name, value in arguments.items():
             if callable(value) and not isinstance(value, Spec):
                 raise SchemaError(
@@ -73,6 +71,23 @@ class Spec:
                     "as text, got a function"
                 )
         return arguments
+
+    def _given(self) -> dict[str, Any]:
+        """Return the arguments that do not have their default value."""
+        return {
+            name: getattr(self, name)
+            for name, parameter in parameters_of(type(self)).items()
+            if getattr(self, name) != parameter.default
+        }
+
+    def __repr__(self) -> str:
+        parameters = parameters_of(type(self))
+        words = [
+            ("" if parameters[name].default is Parameter.empty else f"{name}=")
+            + (repr(value) if isinstance(value, Spec) else brief(value))
+            for name, value in self._given().items()
+        ]
+        return f"{type(self).__name__}({', '.join(words)})"
 
 
 def parameters_of(kind: type) -> Mapping[str, Parameter]:
@@ -167,9 +182,9 @@ class Feature(Spec, is_abstract=True):
         """True if a value is stored as it is, under ``key`` or the feature's own name."""
         return False
 
-    def arguments(self) -> dict[str, Any]:
-        """Return the arguments that make this spec; a default of one value without its tuple."""
-        arguments = super().arguments()
+    def _given(self) -> dict[str, Any]:
+        """Return the arguments; a default of one value without its tuple."""
+        arguments = super()._given()
         default = arguments.get("default_value")
         if isinstance(default, tuple) and len(default) == 1:
             [arguments["default_value"]] = default

@@ -5,14 +5,14 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
+from ..checks import counted
+from ..display import braced, html_table
 from .feature import Feature
 from .nesting import SEPARATOR, Path, nested
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
-
     from ..inspection.inference import Finding, InferredParts, Inspected
 
 
@@ -159,10 +159,18 @@ class FeatureMapping(Mapping[str, Feature]):
 
     def __repr__(self) -> str:
         parts = [
-            f"{part}={specs!r}" if len(self.parts) > 1 else repr(specs)
+            (f"{part}=" if len(self.parts) > 1 else "") + braced(specs, repr)
             for part, specs in self.nested_parts().items()
         ]
         return f"{self.public_name}({', '.join(parts)})"
+
+    def to_table(self, title: str) -> str:
+        """Internal interface: return a table of HTML of the specs."""
+        rows = ((name, repr(spec)) for name, spec in self.items())
+        return html_table(title, ("feature", "spec"), rows, len(self))
+
+    def _repr_html_(self) -> str:
+        return self.to_table(f"{self.public_name} of {counted(len(self), 'feature')}")
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuild, (type(self), self.nested_parts(), self._findings, self._inspected)

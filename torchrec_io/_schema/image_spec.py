@@ -141,7 +141,7 @@ class ImageFeature(Feature):
     tf_compatible: bool = False
     filter: Literal["bilinear", "nearest"] = "bilinear"
     palette: Literal["color", "index"] = "color"
-    names: Sequence[str] | None = field(default=None, repr=False, kw_only=True)
+    names: Sequence[str] | None = field(default=None, kw_only=True)
     key: str | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:

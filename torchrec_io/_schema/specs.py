@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from inspect import signature
 from typing import Any, ClassVar
 
@@ -100,7 +100,7 @@ class FixedLenFeature(Feature):
     dtype: DTypeName
     default_value: Any = None
     valid_range: Range = None
-    names: tuple[str, ...] | None = field(default=None, repr=False)  # there may be thousands
+    names: tuple[str, ...] | None = None
     bitcast: bool = False
     key: str | None = None
 
@@ -181,7 +181,7 @@ class VarLenFeature(Feature):
 
     dtype: DTypeName
     valid_range: Range = None
-    names: tuple[str, ...] | None = field(default=None, repr=False)
+    names: tuple[str, ...] | None = None
     bitcast: bool = False
     key: str | None = None
 
@@ -248,7 +248,7 @@ class FixedLenSequenceFeature(Feature):
     allow_missing: bool = False
     default_value: Any = None
     valid_range: Range = None
-    names: tuple[str, ...] | None = field(default=None, repr=False)
+    names: tuple[str, ...] | None = None
     key: str | None = None
 
     def __init__(
@@ -411,7 +411,7 @@ class RaggedFeature(Feature):
     row_splits_dtype: OffsetDTypeName = "int32"
     validate: bool = False
     valid_range: Range = None
-    names: tuple[str, ...] | None = field(default=None, repr=False)
+    names: tuple[str, ...] | None = None
     bitcast: bool = False
 
     def __init__(

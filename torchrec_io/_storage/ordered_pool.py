@@ -25,12 +25,9 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import Generic, Self, TypeVar
 
 from ..checks import check_integer
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 Item = TypeVar("Item")
 Value = TypeVar("Value")

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from .file_sets import check_complete, check_one_set, data_files, file_sets
+from .file_sets import check_complete, check_one_set, data_files
 from .local import StrPath
 from .location import Location, local_name
 from .remote.listing import expand_url, find_named
@@ -41,15 +41,13 @@ class _Given(NamedTuple):
     is_folder: bool
     options: RemoteOptions | None = None
 
-    def locations(self) -> list[Location]:
-        return [Location(file, self.options) for file in self.files]
-
 
 def expand_paths(
     paths: StrPath | Iterable[StrPath],
     *,
     tfrecord_names: bool = True,
     allow_missing: bool = False,
+    one_set: bool = True,
     storage_options: StorageOptions = None,
 ) -> list[Location]:
     """Return the files that names, glob patterns and directories stand for, in order.
@@ -78,6 +76,7 @@ def expand_paths(
         tfrecord_names: Take only files with names of TFRecord files from a directory. If False, all
             files are taken, except hidden ones and indexes (``*.tfidx``).
         allow_missing: Whether shards may be missing.
+        one_set: Whether the files of a directory must be one set.
         storage_options: Options of an object store; by default those that its own tools use.
 
     Raises:
@@ -89,40 +88,11 @@ def expand_paths(
     """
     given = _find(paths, tfrecord_names, allow_missing, storage_options)
     for each in given:
-        if each.is_folder:
+        if each.is_folder and one_set:
             check_one_set(each.name, each.data)
-    _check_shards(given, allow_missing)
-    return [location for each in given for location in each.locations()]
-
-
-def expand_sets(
-    paths: StrPath | Iterable[StrPath],
-    *,
-    allow_missing: bool = False,
-    storage_options: StorageOptions = None,
-) -> list[list[Location]]:
-    """Return the files that paths stand for, by sets: see :func:`expand_paths`.
-
-    Each set of a directory that has several is by itself, and all other files are together.
-    """
-    given = _find(paths, True, allow_missing, storage_options)
-    _check_shards(given, allow_missing)
-    together: list[Location] = []
-    sets: list[list[Location]] = []
-    for each in given:
-        found = file_sets(each.data) if each.is_folder else []
-        if len(found) > 1:
-            sets += [each._replace(files=files).locations() for files in found]
-        else:
-            together += each.locations()
-    return [together, *sets] if together else sets
-
-
-def _check_shards(given: Iterable[_Given], allow_missing: bool) -> None:
-    """Check that the sets of shards of patterns and directories are complete."""
-    for each in given:
         if not allow_missing:
             check_complete(each.data, None if each.is_folder else each.name)
+    return [Location(file, each.options) for each in given for file in each.files]
 
 
 def _find(

@@ -9,14 +9,11 @@ import stat
 import weakref
 from collections.abc import Iterator
 from io import FileIO
-from typing import TYPE_CHECKING
+from typing import Self
 
 from .byte_source import ByteSource
 from .local import LocalFile, StrPath
 from .temporary import temporary_name
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 _NO_FOLDER_SYNC = (errno.EACCES, errno.EPERM, errno.EINVAL, errno.ENOTSUP)
 

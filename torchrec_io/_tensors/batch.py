@@ -13,6 +13,7 @@ from torch.utils.data import get_worker_info
 
 from .._parsing.arrays import Ints
 from ..checks import UnknownNameError, counted
+from ..display import braced, html_table
 from . import interop
 from .building import in_arena
 from .columns import Columns
@@ -20,7 +21,7 @@ from .gather import gather_rows, spans_of
 from .ragged import Ragged
 from .rows import Origins, Rows
 from .sample import Sample
-from .views import describe
+from .views import describe, preview
 
 if TYPE_CHECKING:
     from tensordict import TensorDict
@@ -329,7 +330,20 @@ class Batch:
         return Batch, (self.columns,)
 
     def __repr__(self) -> str:
-        return f"Batch({describe(self._values)})"
+        return f"Batch({braced(self._values, describe)}{self._where()})"
+
+    def _repr_html_(self) -> str:
+        size = "" if self.arena is None else f" of {counted(self.num_records, 'record')}"
+        columns = self.columns.flat()
+        rows = ((name, describe(value), preview(value)) for name, value in columns.items())
+        titles = ("column", "type", "values")
+        return html_table(f"Batch{size}{self._where()}", titles, rows, len(columns))
+
+    def _where(self) -> str:
+        """Return the device as text, except the CPU."""
+        tensors = (self.arena, *self.columns.views().values())
+        device = next((each.device for each in tensors if isinstance(each, Tensor)), None)
+        return f", device='{device}'" if device is not None and device.type != "cpu" else ""
 
     # ---- records ----
 

@@ -18,8 +18,7 @@ from .._parsing.layout import (
 )
 from .arena import allocate_arena, allocate_for
 from .columns import Columns
-from .ragged import BytesArray, Ragged, Sparse
-from .views import name_dtype
+from .ragged import BytesArray, Ragged, Sparse, name_dtype
 
 
 class Stacked(list[Tensor]):

@@ -6,16 +6,14 @@ import copy
 import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, overload
+from typing import Any, ClassVar, NoReturn, Self, overload
 
 import torch
 from torch import Tensor
 
 from ..checks import counted
+from ..display import brief, brief_line, html_table
 from .padding import PaddedLength, fill_rows
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 
 class TensorParts:
@@ -24,6 +22,8 @@ class TensorParts:
     __slots__ = ()
     PARTS: ClassVar[tuple[str, ...]]
     """Names of the parts."""
+    AS_ARRAYS: ClassVar[str] = ""
+    """Ways to get arrays of the values."""
 
     def to(self, device: torch.device | str | int, non_blocking: bool = False) -> Self:
         """Return a copy on another device. Arguments are those of ``Tensor.to``."""
@@ -74,6 +74,13 @@ class TensorParts:
         """Return a copy whose parts are the results of a function."""
         return self.with_parts(map(change, self._tensors()))
 
+    def _refuse_array(self, *_: object, **__: object) -> NoReturn:
+        raise TypeError(f"a {type(self).__name__} is not a single array: use {self.AS_ARRAYS}")
+
+    __array__: Any = _refuse_array
+    __dlpack__: Any = _refuse_array
+    __dlpack_device__: Any = _refuse_array
+
 
 def has_rows(value: Any) -> bool:
     """Return whether a value is a Tensor with at least one dimension."""
@@ -93,6 +100,69 @@ def integers(values: Any, name: str) -> list[Any]:
     raise TypeError(f"{name} must be a Tensor of integers, got {got}")
 
 
+# ---- descriptions ----
+
+
+def name_dtype(value: Tensor) -> str:
+    """Return the name of the dtype of a tensor, such as "float32"."""
+    return str(value.dtype).removeprefix("torch.")
+
+
+def name_kind(values: Any) -> str:
+    """Return the dtype of a Tensor or BytesArray."""
+    if isinstance(values, Tensor):
+        return name_dtype(values)
+    return "bytes" if isinstance(values, BytesArray) else brief(values)
+
+
+def is_in_memory(value: Any) -> bool:
+    """Return whether a column can be shown without waiting for a device."""
+    if isinstance(value, list):
+        return all(map(is_in_memory, value))
+    if not isinstance(value, TensorParts):
+        return isinstance(value, Tensor) and value.device.type == "cpu"
+    offsets = getattr(value, "offsets", None)
+    is_valid = offsets is None or (
+        has_rows(offsets) and offsets.dtype in (torch.int32, torch.int64)
+    )
+    return is_valid and all(map(is_in_memory, value.parts))
+
+
+def first_values(value: Any, count: int = 7) -> Any:
+    """Return the first values of a column in memory, in nested lists.
+
+    Args:
+        value: The column, or rows of one.
+        count: Largest length of the lists.
+    """
+    if isinstance(value, Tensor) and value.dim() == 0:
+        number = value.item()
+        return float(f"{number:.6g}") if isinstance(number, float) else number
+    if isinstance(value, Sparse):
+        return first_values(value.values, count)
+    rows = value[:count] if isinstance(value, (Tensor, list)) else value.first_rows(count)
+    return [row if isinstance(row, bytes) else first_values(row, min(count, 7)) for row in rows]
+
+
+def _text_of(column: BytesArray | Ragged, about: str) -> str:
+    """Return the first rows of a column, one a line, and the rest of the text about it."""
+    name = type(column).__name__
+    if not is_in_memory(column):
+        return f"{name}({about})"
+    rows = [brief_line(row) for row in first_values(column)]
+    rows[6:] = ["..."] * (len(rows) > 6)
+    lines = f",\n{' ' * (len(name) + 2)}".join(rows)
+    return f"{name}([{lines}], {about})"
+
+
+def _html_of(column: BytesArray | Ragged, about: str, count: int) -> str:
+    values = first_values(column, 10) if is_in_memory(column) else []
+    rows = ((str(number), brief_line(row)) for number, row in enumerate(values))
+    return html_table(
+        f"{type(column).__name__}: {about}", ("row", "values"), rows, count if values else 0
+    )
+
+
 class BytesArray(TensorParts):
     """An array of bytes values of any size, stored in two Tensors.
 
@@ -107,6 +177,7 @@ class BytesArray(TensorParts):
 
     __slots__ = ("data", "offsets", "shape")
     PARTS: ClassVar[tuple[str, ...]] = ("data", "offsets")
+    AS_ARRAYS = "tolist(), decode(), or its Tensors data and offsets"
 
     def __init__(self, data: Tensor, offsets: Tensor, shape: tuple[int, ...] | None = None) -> None:
         self.data: Tensor = data
@@ -185,7 +256,32 @@ class BytesArray(TensorParts):
 
     def tolist(self) -> Any:
         """Return the values in nested lists, or one bytes object if there are no dimensions."""
-        values: list[Any] = self.flat()
+        return self._nested(self.flat())
+
+    def decode(self, encoding: str = "utf-8", errors: str = "strict") -> Any:
+        """Return the values as str in nested lists, or one str if there are no dimensions.
+
+        Args:
+            encoding: Encoding of the values, as for ``bytes.decode``.
+            errors: Treatment of values that are not valid, such as "replace", as for
+                ``bytes.decode``.
+
+        Raises:
+            LookupError: If the encoding or the treatment does not exist.
+            UnicodeDecodeError: If a value is not valid. The error names its row.
+        """
+        texts = []
+        for number, value in enumerate(self.flat()):
+            try:
+                texts.append(value.decode(encoding, errors))
+            except UnicodeDecodeError as error:
+                row = number // math.prod(self.shape[1:])
+                hint = "pass errors='replace', or use tolist() for values that are not text"
+                error.reason = f"{error.reason}, in row {row}: {hint}"
+                raise
+        return self._nested(texts)
+
+    def _nested(self, values: list[Any]) -> Any:
         for axis in range(len(self.shape) - 1, 0, -1):
             rows, size = math.prod(self.shape[:axis]), self.shape[axis]
             values = [values[i * size : (i + 1) * size] for i in range(rows)]
@@ -198,10 +294,24 @@ class BytesArray(TensorParts):
 
     __hash__: ClassVar[None] = None  # type: ignore[assignment]  # its Tensors are mutable
 
+    def first_rows(self, count: int) -> list[bytes | BytesArray]:
+        """Internal interface: return the first rows; of long values, the first 100 bytes."""
+        if len(self.shape) > 1:
+            return [self[row] for row in range(min(count, len(self)))]
+        bounds = itertools.pairwise(self.offsets[: count + 1].tolist())
+        return [self.data[begin : min(end, begin + 100)].numpy().tobytes() for begin, end in bounds]
+
+    def _about(self) -> str:
+        device = "" if is_in_memory(self) else f", device='{self.data.device}'"
+        return f"shape={self.shape}, {counted(self.data.numel(), 'byte')} of data{device}"
+
     def __repr__(self) -> str:
         if not isinstance(self.data, Tensor):
             return f"BytesArray(data={self.data!r}, offsets={self.offsets!r}, shape={self.shape})"
-        return f"BytesArray(shape={self.shape}, {counted(self.data.numel(), 'byte')} of data)"
+        return _text_of(self, self._about())
+
+    def _repr_html_(self) -> str:
+        return _html_of(self, self._about(), math.prod(self.shape[:1]))
 
 
 class Ragged(TensorParts):
@@ -218,6 +328,7 @@ class Ragged(TensorParts):
 
     __slots__ = ("offsets", "values")
     PARTS: ClassVar[tuple[str, ...]] = ("offsets", "values")
+    AS_ARRAYS = "to_padded(), tolist(), or its Tensors values and offsets"
 
     def __init__(self, values: Tensor | BytesArray | Ragged, offsets: Tensor) -> None:
         self.values: Tensor | BytesArray | Ragged = values
@@ -291,7 +402,7 @@ class Ragged(TensorParts):
         """
         values = self.values.to_padded(fill) if isinstance(self.values, Ragged) else self.values
         if not isinstance(values, Tensor):
-            raise TypeError("rows of bytes cannot be padded to a Tensor")
+            raise TypeError("rows of bytes cannot be padded to a Tensor: use tolist()")
         longest = int(self.lengths.max()) if len(self) else 0
         length = PaddedLength.of(max_len, buckets).length(longest)
         padded = values.new_full((len(self), length, *values.shape[1:]), fill)
@@ -303,11 +414,12 @@ class Ragged(TensorParts):
 
         Raises:
             TypeError: If the values are bytes or rows, because PyTorch supports one ragged
-                dimension of numbers.
+                dimension of numbers. Use :meth:`tolist` or :meth:`to_padded` for these.
             ValueError: If the offsets do not ascend.
         """
         if not isinstance(self.values, Tensor):
-            raise TypeError("only a Ragged of numbers can become a nested tensor")
+            other = "to_padded()" if isinstance(self.flat_values, Tensor) else "tolist()"
+            raise TypeError(f"only a Ragged of numbers can become a nested tensor: use {other}")
         if bool((self.lengths < 0).any()):
             raise ValueError("the offsets do not ascend")
         return torch.nested.nested_tensor_from_jagged(self.values, self.offsets.long())
@@ -345,10 +457,24 @@ class Ragged(TensorParts):
             check_invariants=False,
         )
 
+    def first_rows(self, count: int) -> list[Any]:
+        """Internal interface: return the first rows."""
+        bounds = itertools.pairwise(self.offsets[: count + 1].tolist())
+        return [_cut(self.values, begin, end) for begin, end in bounds]
+
+    def _about(self) -> str:
+        about = f"rows={len(self)}, dtype={name_kind(self.flat_values)}"
+        if not is_in_memory(self):
+            return f"{about}, device='{self.offsets.device}'"
+        return f"{about}, offsets={brief(first_values(self.offsets))}"
+
     def __repr__(self) -> str:
         if not has_rows(self.offsets):
             return f"Ragged(values={self.values!r}, offsets={self.offsets!r})"
-        return f"Ragged({counted(len(self), 'row')}, values={self.values!r})"
+        return _text_of(self, self._about())
+
+    def _repr_html_(self) -> str:
+        return _html_of(self, self._about(), len(self))
 
 
 def _coordinates(ragged: Ragged) -> tuple[Tensor, tuple[int, ...]]:
@@ -381,6 +507,7 @@ class Sparse(TensorParts):
 
     __slots__ = ("dense_shape", "indices", "values")
     PARTS: ClassVar[tuple[str, ...]] = ("indices", "values")
+    AS_ARRAYS = "to_coo(), or its Tensors indices and values"
 
     def __init__(
         self, indices: Tensor, values: Tensor | BytesArray, dense_shape: tuple[int, ...]

@@ -18,8 +18,8 @@ from .._schema.nesting import Path, leaves_of, nested
 from ..checks import UnknownNameError
 from .columns import Columns, Form
 from .gather import copy_rows, data_of
-from .ragged import Ragged, integers
-from .views import list_rows, name_dtype
+from .ragged import Ragged, integers, name_dtype
+from .views import list_rows
 
 
 class Hints(NamedTuple):

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from .._parsing.layout import Column
+from ..display import braced
 from .columns import Form, columns_from_bytes
 from .ragged import BytesArray, Ragged, Sparse
 from .rows import Hints, Origins, Rows
@@ -197,7 +198,7 @@ class Sample(dict[str, Any]):
     __hash__ = None  # like a dict
 
     def __repr__(self) -> str:
-        return f"Sample({describe(self.copy())})"
+        return f"Sample({braced(self.copy(), describe)})"
 
     def __copy__(self) -> Sample:
         return self.with_values(self)  # shares the values, like the copy of a dict

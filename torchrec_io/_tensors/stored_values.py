@@ -26,8 +26,7 @@ from .._schema.schema import Schema
 from .._schema.specs import RaggedFeature, SparseFeature
 from .._schema.stored_specs import RawFeature, SequenceFeature
 from ..checks import with_article
-from .ragged import BytesArray, Ragged, Sparse
-from .views import name_dtype
+from .ragged import BytesArray, Ragged, Sparse, name_dtype
 
 _Pairs: TypeAlias = Iterator[tuple[str, Any]]
 

@@ -4,16 +4,28 @@ from __future__ import annotations
 
 import functools
 import math
-import reprlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from .._parsing.layout import Column, DenseColumns, Texts
 from .._schema.dtypes import RAW_DTYPES
-from .ragged import BytesArray, Ragged, Sparse, has_rows
+from ..display import brief, brief_line, html_images
+from .ragged import (
+    BytesArray,
+    Ragged,
+    Sparse,
+    TensorParts,
+    first_values,
+    has_rows,
+    is_in_memory,
+    name_dtype,
+    name_kind,
+)
 
 Value: TypeAlias = (
     "Tensor | BytesArray | Ragged | Sparse | list[Tensor] | list[BytesArray] | list[Ragged]"
@@ -114,21 +126,8 @@ def count_rows(value: Value) -> int:
     raise TypeError(f"a column of records must be made of Tensors, got {type(value).__name__}")
 
 
-def describe(columns: Mapping[str, Any]) -> str:
-    """Return a short description of columns, or of values of a record, and of dicts of these.
-
-    They are described by dtype and shape. Single numbers are shown.
-    """
-    parts = (
-        f"{key}: {{{describe(value)}}}"
-        if isinstance(value, dict)
-        else f"{key}: {_describe_column(value)}"
-        for key, value in columns.items()
-    )
-    return ", ".join(parts)
-
-
-def _describe_column(value: Any) -> str:
+def describe(value: Any) -> str:
+    """Return the dtype and shape of a column, or of a value of a record. Numbers are shown."""
     if isinstance(value, Tensor):
         is_one = value.dim() == 0 and value.device.type == "cpu"
         return f"{name_dtype(value)}{f' {value.item()}' if is_one else list(value.shape)}"
@@ -136,25 +135,38 @@ def _describe_column(value: Any) -> str:
         return f"bytes{list(value.shape)}"
     if isinstance(value, Ragged) and has_rows(value.offsets):
         inner = ", ...]" if isinstance(value.values, Ragged) else "]"
-        return f"Ragged {_name_kind(value.flat_values)}[{len(value)}, ...{inner}"
+        return f"Ragged {name_kind(value.flat_values)}[{len(value)}, ...{inner}"
     if isinstance(value, Sparse):
-        return f"Sparse {_name_kind(value.values)}{list(value.dense_shape)}"
+        return f"Sparse {name_kind(value.values)}{list(value.dense_shape)}"
     if isinstance(value, list):
         return f"list of {len(value)} tensors"
-    return reprlib.repr(value)
+    return brief(value)
 
 
-def _name_kind(values: Any) -> str:
-    if isinstance(values, Tensor):
-        return name_dtype(values)
-    return "bytes" if isinstance(values, BytesArray) else reprlib.repr(values)
+def preview(value: Any) -> str:
+    """Return the first values of a column in memory as text, or its first images as HTML."""
+    if not isinstance(value, (Tensor, TensorParts, list)) or not is_in_memory(value):
+        return ""
+    rows: Any = ()
+    if isinstance(value, list) or (isinstance(value, Tensor) and value.dim() > 0):
+        rows = value[:8]
+    shown = [image for row in rows if (image := _image_of(row)) is not None]
+    return html_images(shown) if shown else brief_line(first_values(value))
+
+
+def _image_of(row: Any) -> npt.NDArray[np.uint8] | None:
+    """Return the pixels of a Tensor that is an image: ``[H, W, 3]``, or ``[H, W]`` if gray."""
+    is_image = isinstance(row, Tensor) and row.dtype == torch.uint8 and row.dim() == 3
+    if not is_image or not row.numel():
+        return None
+    pixels: npt.NDArray[np.uint8] = row.numpy()
+    if row.shape[0] in (1, 3):
+        pixels = pixels.transpose(1, 2, 0)
+    if pixels.shape[2] == 1:
+        return pixels[:, :, 0]
+    return pixels if pixels.shape[2] == 3 else None
 
 
 def number_bytes(value: Any, dtype: str) -> bytes:
     """Return a number as the bytes of a dtype."""
     return torch.full((1,), value, dtype=_TORCH_DTYPES[dtype]).view(torch.uint8).numpy().tobytes()
-
-
-def name_dtype(value: Tensor) -> str:
-    """Return the name of the dtype of a tensor, such as "float32"."""
-    return str(value.dtype).removeprefix("torch.")

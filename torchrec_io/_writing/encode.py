@@ -355,6 +355,8 @@ def _to_numpy(value: Any) -> Any:
         return value
     if callable(getattr(value, "detach", None)) and callable(getattr(value, "cpu", None)):
         return _tensor_to_numpy(value.detach())
+    if hasattr(value, "AS_ARRAYS"):  # a Ragged, BytesArray or Sparse, which refuse __array__
+        return value
     return np.asarray(value) if callable(getattr(value, "__array__", None)) else value
 
 

@@ -8,7 +8,7 @@ import logging
 import os
 import shutil
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, BinaryIO, TypeAlias, cast
+from typing import BinaryIO, Self, TypeAlias, cast
 
 from .._records.index_file import SUFFIX
 from .._storage.compression import COMPRESSIONS, Compression
@@ -26,9 +26,6 @@ from .adopted_file import AdoptedFile
 from .frame_writer import BUFFER_BYTES, FrameWriter
 from .named_file import PendingStream
 from .pending_folder import PendingFolder
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 _Local: TypeAlias = PendingFile | PendingFolder | AdoptedFile
 _Output: TypeAlias = _Local | PendingObject | AdoptedObject

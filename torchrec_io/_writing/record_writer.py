@@ -7,7 +7,7 @@ import os
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
+from typing import Any, NoReturn, Self, TypeAlias
 
 from .._storage.compression import Compression
 from .._storage.exit import end_at_exit
@@ -17,9 +17,6 @@ from .._storage.remote.options import StorageOptions
 from ..checks import counted
 from .encode import Kinds, WriterEncoder
 from .output_group import OutputGroup
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 # Bytes, a str (written as UTF-8), features by name, or a protobuf message.
 Record: TypeAlias = "bytes | bytearray | memoryview | str | Mapping[str, Any] | Any"

@@ -24,7 +24,13 @@ from .verify import verify_files
 
 
 class _Commands(TyperGroup):
-    """The commands. ``--ray`` without an address means ``--ray auto``, which Typer cannot say."""
+    """The commands. ``--ray`` without an address means ``--ray auto``, which Typer cannot say.
+
+    ``info`` is another name of ``head``.
+    """
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        return super().get_command(ctx, "head" if cmd_name == "info" else cmd_name)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         filled: list[str] = []

@@ -27,9 +27,11 @@ from .head_table import Column, TableLayout
 from .options import command, files_of
 from .parsers import parse_range
 from .progress import print_error
-from .text import bytes_text, console_of, printable
+from .text import bytes_text, console_of, printable, width_of
 
 _DEFAULT_RECORDS = 5
+# Width of a list of texts that is not on a terminal.
+_PIPE_WIDTH = 160
 # Number of records whose kind is recognized together, where any number may be asked for.
 _JSON_BATCH = 16
 # Rows of a table that is not on a terminal: to lay out more takes long.
@@ -75,6 +77,8 @@ def show_head(
 
     A line of --json has the members file, record, offset, bytes and kind, and the fields of the
     record with their types. Bytes that are not UTF-8 are objects with a member base64.
+
+    torchrec-io info is the same command.
 
     Options:
         records: Show the first N records, or those from START to before STOP.
@@ -180,6 +184,7 @@ class _Printer:
 
     def __init__(self, *, is_short: bool, all_features: bool) -> None:
         self._console = console_of(sys.stdout)
+        self._width = width_of(sys.stdout)
         self._is_short = is_short
         self._all_features = all_features
 
@@ -204,7 +209,7 @@ class _Printer:
             self._console.print(self._content_table(records))
             return
         columns = [Column(_title(record), record.parts) for record in records]
-        layout = TableLayout(columns, self._console.width, self._max_rows(title))
+        layout = TableLayout(columns, self._width, self._max_rows(title))
         fit = layout.end_of_table(0)
         start = 0
         while start < (fit if self._is_short else len(columns)):
@@ -222,7 +227,7 @@ class _Printer:
         for title in ("record", "bytes"):
             table.add_column(title, justify="right", no_wrap=True)
         table.add_column("content", no_wrap=True, overflow="ellipsis")
-        width = max(20, self._console.width - 24)
+        width = max(20, (self._width or _PIPE_WIDTH) - 24)
         for record in records:
             text = bytes_text(record.data, width) if record.data else "empty"
             size = f"{len(record.data):,}" if record.error is None else ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -13,10 +14,13 @@ from rich.text import Text
 
 from ..inspection.features import Parts, ShownField
 from ..inspection.record_kind import natural_key
-from .text import bytes_text, number_text, printable
+from .text import bytes_text, cut_names, number_text, printable
 
 # The least and the largest width of a record's column, and the cells between two columns.
 _MIN_WIDTH, _MAX_WIDTH, _GAP = 22, 72, 3
+# Number of columns of the largest width if the output is not a terminal.
+_PIPE_COLUMNS = 5
+_LETTERS = re.compile(rb"[\t\n\r -~]*[!-~][\t\n\r -~]*")
 _TITLES = {"feature_lists": "feature lists"}
 
 
@@ -33,11 +37,19 @@ class Column(NamedTuple):
 
 
 class _TableRow(NamedTuple):
-    """A feature of each record, or the title of a part."""
+    """A feature of each record, or the title of a part.
+
+    Attributes:
+        name: Name of the feature.
+        kind: Type of its values; "" for a title.
+        fields: Its values in each record.
+        has_byte_arrays: Whether the values are single bytes that are no text.
+    """
 
     name: str
     kind: str
     fields: Sequence[ShownField | str | None]
+    has_byte_arrays: bool = False
 
 
 class TableLayout:
@@ -45,22 +57,24 @@ class TableLayout:
 
     Args:
         columns: Records to show.
-        width: Width of the table.
+        width: Width of the table; None for names in full and wide columns.
         max_rows: Maximum number of rows to show.
 
     Attributes:
         hidden: Number of rows that are not shown.
     """
 
-    def __init__(self, columns: Sequence[Column], width: int, max_rows: int | None) -> None:
+    def __init__(self, columns: Sequence[Column], width: int | None, max_rows: int | None) -> None:
         self._columns = columns
         rows = list(_rows(columns))
         self._rows = rows[:max_rows]
         self.hidden: int = len(rows) - len(self._rows)
-        names = [len(row.name) for row in self._rows]
-        self._name_width = min(max([*names, len("feature")]), max(12, width // 3))
-        kinds = [cell_len(row.kind) for row in self._rows]
-        self._kind_width = min(max([*kinds, len("type")]), max(24, width // 4))
+        self._names = cut_names([row.name for row in self._rows], width)
+        self._name_width = max([*map(cell_len, self._names), len("feature")])
+        kind_width = max([*(cell_len(row.kind) for row in self._rows), len("type")])
+        if width is None:
+            width = self._name_width + kind_width + _PIPE_COLUMNS * (_MAX_WIDTH + _GAP) + _GAP
+        self._kind_width = min(kind_width, max(24, width // 4))
         self._width = max(_MIN_WIDTH, width - self._name_width - self._kind_width - _GAP)
 
     def end_of_table(self, start: int) -> int:
@@ -83,22 +97,29 @@ class TableLayout:
         most = [self._name_width, self._kind_width, *([width] * len(titles))]
         for title, max_width in zip(("feature", "type", *titles), most, strict=True):
             table.add_column(Text(title), no_wrap=True, overflow="ellipsis", max_width=max_width)
-        for row in self._rows:
-            name = Text(_middle_cut(row.name, self._name_width), "" if row.kind else "bold")
-            table.add_row(name, Text(row.kind), *(_cell(f, width) for f in row.fields[start:stop]))
+        for name, row in zip(self._names, self._rows, strict=True):
+            shown = Text(name, "" if row.kind else "bold")
+            cells = (_cell(row, position, width) for position in range(start, stop))
+            table.add_row(shown, Text(row.kind), *cells)
         return table
 
     def _least_width(self, position: int) -> int:
         """Return the width that a column needs: its own, or that to which it may be cut."""
-        cells = [cell_len(_cell(row.fields[position], _MIN_WIDTH).plain) for row in self._rows]
+        cells = [cell_len(_cell(row, position, _MIN_WIDTH).plain) for row in self._rows]
         own = max([*cells, *map(len, self._columns[position].title.split("\n"))])
         return min(own, _MIN_WIDTH)
 
 
-def _cell(field: ShownField | str | None, width: int) -> Text:
+def _cell(row: _TableRow, position: int, width: int) -> Text:
+    field = row.fields[position]
     if field is None:
         return Text("missing", "dim")
-    return Text(field if isinstance(field, str) else _field_text(field, width))
+    if isinstance(field, str):
+        return Text(field)
+    if row.has_byte_arrays and field.values:
+        numbers = (str(value[0]) for value in field.values)
+        return Text(_list_text(numbers, len(field.values), width))
+    return Text(_field_text(field, width))
 
 
 def _rows(columns: Sequence[Column]) -> Iterator[_TableRow]:
@@ -112,8 +133,12 @@ def _rows(columns: Sequence[Column]) -> Iterator[_TableRow]:
         for name in _names(records, title):
             fields = [None if parts is None else parts[title].get(name) for parts in records]
             shown = [field for field in fields if field is not None]
+            arrays = _are_byte_arrays(shown)
             yield _TableRow(
-                indent + printable(name), _kind_text(shown), _cells(records, fields, title)
+                indent + printable(name),
+                _kind_text(shown, "of 1 B" if arrays else ""),
+                _cells(records, fields, title),
+                arrays,
             )
 
 
@@ -142,8 +167,13 @@ def _part_text(part: Parts | None, title: str) -> str:
     return f"{len(lists[0].values):,} {lists[0].noun}" if lists else ""
 
 
-def _kind_text(fields: Sequence[ShownField]) -> str:
-    """Return the type of a feature and the number of its values, if that is not always 1."""
+def _kind_text(fields: Sequence[ShownField], size: str) -> str:
+    """Return the type of a feature and the number of its values, if that is not always 1.
+
+    Args:
+        fields: The feature in each record that has it.
+        size: Size of its values, if it is known; or "".
+    """
     kind = "/".join(dict.fromkeys(printable(field.kind) for field in fields))
     noun = fields[0].noun
     sizes = {len(field.values) for field in fields}
@@ -151,23 +181,23 @@ def _kind_text(fields: Sequence[ShownField]) -> str:
     if kind == "none" or noun == "examples" or (noun == "values" and sizes == {1}):
         return kind
     numbers = f"{min(sizes):,}" + (f" to {max(sizes):,}" if len(sizes) > 1 else "")
-    if all(map(_has_single_bytes, fields)):
-        return f"{kind} [{numbers} of 1 B]"
-    return f"{kind} [{numbers} steps]" if noun == "steps" else f"{kind} [{numbers}]"
+    what = "steps" if noun == "steps" else size
+    return f"{kind} [{numbers} {what}]" if what else f"{kind} [{numbers}]"
 
 
-def _has_single_bytes(field: ShownField) -> bool:
-    """Return whether a feature is an array of bytes with one value for each byte."""
-    values = field.values
-    return len(values) > 1 and all(isinstance(one, bytes) and len(one) == 1 for one in values)
+def _are_byte_arrays(fields: Sequence[ShownField]) -> bool:
+    """Return whether a feature is an array of bytes, one for each value, that are no letters."""
+    if all(len(field.values) <= 1 for field in fields):
+        return False
+    values = [one for field in fields for one in field.values]
+    is_array = all(isinstance(one, bytes) and len(one) == 1 for one in values)
+    return is_array and _LETTERS.fullmatch(b"".join(values)) is None
 
 
 def _field_text(field: ShownField, width: int) -> str:
     """Return the first values of a field, and their number if not all are shown."""
     if field.kind == "none" and field.noun == "values":
         return "no values"
-    if _has_single_bytes(field):
-        return _list_text((str(value[0]) for value in field.values), len(field.values), width)
     if field.noun != "values":
         texts = (_item_text(item, width) for item in field.values)
         return _list_text(texts, len(field.values), width)
@@ -216,11 +246,3 @@ def _cut(text: str, width: int) -> str:
     if cell_len(text) <= width:
         return text
     return set_cell_size(text, max(width - 1, 0)).rstrip() + "…"
-
-
-def _middle_cut(name: str, width: int) -> str:
-    """Cut a name in the middle: the start and the end tell similar names apart."""
-    if len(name) <= width:
-        return name
-    half = (width - 1) // 2
-    return f"{name[: width - 1 - half]}…{name[len(name) - half :]}"

@@ -15,7 +15,7 @@ import typer
 from typer import Argument, BadParameter, Option
 
 from .._storage.location import Location
-from .._storage.paths import expand_paths, expand_sets
+from .._storage.paths import expand_paths
 from ..errors import TorchRecIOError
 from .interrupt import MESSAGE, STATUS, raised_at_interrupt
 from .parsers import parse_size
@@ -159,31 +159,23 @@ def usage_errors() -> Iterator[None]:
         raise BadParameter(printable(str(error))) from None
 
 
-def files_of(paths: Sequence[str], *, allow_missing: bool = False) -> list[Location]:
+def files_of(
+    paths: Sequence[str], *, allow_missing: bool = False, one_set: bool = True
+) -> list[Location]:
     """Return the data files that arguments match, each once.
 
     The credentials of remote objects are those of the environment.
 
     Exit with status 2 without a match, or if shards of a set are missing that may not be.
     """
-    return _expanded(lambda: [expand_paths(paths, allow_missing=allow_missing)])[0]
-
-
-def sets_of(paths: Sequence[str], *, allow_missing: bool) -> list[list[Location]]:
-    """Return the files of :func:`files_of` by sets, where a directory may have several."""
-    return _expanded(lambda: expand_sets(paths, allow_missing=allow_missing))
-
-
-def _expanded(expand: Callable[[], list[list[Location]]]) -> list[list[Location]]:
     try:
-        sets = expand()
+        files = expand_paths(paths, allow_missing=allow_missing, one_set=one_set)
     except (OSError, ValueError, ImportError, TorchRecIOError) as error:
         typer.echo(f"error: {printable(str(error))}", err=True)
         raise typer.Exit(2) from None
     # A shell's `*` also matches the indexes of the files.
-    names = [file.name for files in sets for file in files]
-    indexes = {name + suffix for name in names for suffix in (".tfidx", ".idx")}
-    return [[file for file in dict.fromkeys(files) if file.name not in indexes] for files in sets]
+    indexes = {file.name + suffix for file in files for suffix in (".tfidx", ".idx")}
+    return [file for file in dict.fromkeys(files) if file.name not in indexes]
 
 
 def given_options(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typer import Option
 
 from .._storage.location import Location
 from ..checks import counted
-from .options import DEFAULT_JOBS, command, sets_of
+from .options import DEFAULT_JOBS, command, files_of
 from .progress import run_job
 from .text import printable
 
@@ -41,7 +41,7 @@ def write_report(
 
     The page has totals, statistics of every feature, images, texts, how the label depends on the
     order, damage, a schema and a training loop. Values are read from a sample of the records, or
-    from all of them with --all. If a directory has several sets of files, each is shown by itself.
+    from all of them with --all. Each set of shards, such as train-* and val-*, has a part.
     The exit status is 0 even if files are damaged.
 
     Options:
@@ -56,19 +56,19 @@ def write_report(
     """
     # It loads the image decoders, which other commands do not need.
     from .._storage.outputs import refuse_existing  # noqa: PLC0415
-    from ..reports.reporting import report_sets  # noqa: PLC0415
+    from ..reports.reporting import report  # noqa: PLC0415
 
     if output is None and not as_json:
         raise typer.BadParameter("--output FILE is missing; --json prints the report instead")
-    sets = sets_of(paths, allow_missing=allow_missing)
+    files = files_of(paths, allow_missing=allow_missing, one_set=False)
     target = None if output is None else Location.of(output)
     limit = None if all_records else max_records
 
     def make(watcher: Watcher) -> Report:
         if target is not None and not force:
             refuse_existing(target)
-        made = report_sets(
-            sets, max_records=limit, label=label, duplicates=duplicates, jobs=jobs, watcher=watcher
+        made = report(
+            files, max_records=limit, label=label, duplicates=duplicates, jobs=jobs, watcher=watcher
         )
         if target is not None:
             made.save(target, force=force)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import codecs
 import json
 import os
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any, TextIO
 
@@ -17,8 +19,8 @@ from ..checks import printable as printable  # noqa: PLC0414  # the commands imp
 from ..errors import TorchRecIOError
 from ..inspection.byte_formats import IMAGES, OTHER, TENSOR, image_size, sniff
 
-# Width of tables if the output is not a terminal.
-_TABLE_WIDTH = 160
+# Width of tables if the output is not a terminal: nothing is cut or wrapped.
+_NO_LIMIT = 1 << 20
 _MAX_CHARACTERS = 72
 _HEX_BYTES = 16
 _BAR_WIDTH = 64
@@ -58,13 +60,39 @@ def members_of(value: Any) -> dict[str, Any]:
 
 def console_of(output: TextIO) -> Console:
     """Return a console for tables: as wide as ``$COLUMNS`` says, or as its terminal."""
+    return Console(file=output, highlight=False, width=width_of(output) or _NO_LIMIT)
+
+
+def width_of(output: TextIO) -> int | None:
+    """Return the width of an output by ``$COLUMNS`` or its terminal; None for a pipe or file."""
     columns = os.environ.get("COLUMNS", "")
-    width: int | None = _TABLE_WIDTH
     if columns.isdecimal() and int(columns) > 0:
-        width = int(columns)
-    elif output.isatty():
-        width = os.get_terminal_size(output.fileno()).columns or None
-    return Console(file=output, highlight=False, width=width)
+        return int(columns)
+    return os.get_terminal_size(output.fileno()).columns or None if output.isatty() else None
+
+
+def cut_names(names: Sequence[str], width: int | None) -> list[str]:
+    """Return names that fit in a column of a table as wide as a terminal, or in full for a pipe.
+
+    They are cut in the middle; those that would then be the same, at the start.
+    """
+    if width is None:
+        return [*names]
+    most = max(12, width // 3)
+    shown = [_cut_middle(name, most, most // 2) for name in names]
+    times = Counter(shown)
+    return [
+        _cut_middle(name, most, 0) if times[cut] > 1 else cut
+        for name, cut in zip(names, shown, strict=True)
+    ]
+
+
+def _cut_middle(name: str, width: int, start: int) -> str:
+    """Return the first ``start`` cells of a name and its end."""
+    if cell_len(name) <= width:
+        return name
+    end = set_cell_size(name[::-1], width - start - 1).rstrip()[::-1]
+    return f"{set_cell_size(name, start).rstrip()}…{end}"
 
 
 def damage_bar(damage: DamageMap) -> str:

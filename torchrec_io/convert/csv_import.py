@@ -8,7 +8,7 @@ import itertools
 import os
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Unpack
 
 from .._storage.binary_file import open_binary
 from .._storage.local import StrPath
@@ -23,9 +23,6 @@ from .conversion import Conversion, FoundPiece, size_of
 from .escaped_text import END, escaped_text, unescaped
 from .options import ColumnOptions, Options, Types
 from .rows import Table
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
 
 # Size of the text in a piece, and largest size of a row.
 _PIECE_BYTES = 1 << 22

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any, Unpack
 
 from .._schema.dtypes import is_integer_dtype
 from .._schema.feature import Feature
@@ -20,9 +20,6 @@ from ..tools.report import Result
 from .export import Export
 from .file_names import name_of, suffix_of
 from .options import ExportOptions
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
 
 _REMEDY = 'every record must have one value; skip other records with on_error="skip"'
 
@@ -116,7 +113,10 @@ def _write_new(folder: str, target: str, path: str, data: bytes, feature: str | 
         os.makedirs(os.path.dirname(inside), exist_ok=True)
         file = open_named(inside, os.path.join(target, path), "xb")
     except (FileExistsError, NotADirectoryError):
-        reason = f"an earlier record has the file name {path!r}, or a part of it"
+        reason = (
+            f"an earlier record has the file name {path!r}, or a part of it; by_class puts files "
+            "in folders"
+        )
         raise DecodeError(reason, feature=feature) from None
     with file:
         file.write(data)

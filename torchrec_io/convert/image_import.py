@@ -7,7 +7,7 @@ import io
 import os
 import re
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple, Unpack
 
 import numpy as np
 from PIL import Image, ImageFile, ImageOps
@@ -30,9 +30,6 @@ from ..tools.report import Result
 from .conversion import Conversion, ConvertedPiece
 from .labels import LabelledImage, label_images
 from .options import Options
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
 
 Encoding = Literal["jpeg", "png"]
 

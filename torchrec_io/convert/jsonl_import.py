@@ -6,7 +6,7 @@ import functools
 import itertools
 import json
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Unpack
 
 from .._storage.binary_file import open_binary
 from .._storage.local import StrPath
@@ -25,9 +25,6 @@ from .columns import FoundType, stored_dtypes
 from .conversion import Conversion, FoundPiece, size_of
 from .options import ColumnOptions, Options, Types
 from .rows import Table
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
 
 # Size of the lines in a piece.
 _PIECE_BYTES = 1 << 20

@@ -10,7 +10,7 @@ import math
 import zipfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from typing import IO, TYPE_CHECKING, Any, NamedTuple
+from typing import IO, Any, NamedTuple, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -27,9 +27,6 @@ from ..tools.report import Result
 from .conversion import Conversion
 from .options import Options
 from .rows import Table, encode_rows
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
 
 # Limits of a piece.
 _PIECE_BYTES = 1 << 22

@@ -6,7 +6,7 @@ import contextlib
 import functools
 import itertools
 from collections.abc import Collection, Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any, Unpack
 
 from .._storage.binary_file import open_binary
 from .._storage.local import StrPath
@@ -18,9 +18,6 @@ from .arrow_rows import ColumnTypes, encode_table
 from .conversion import Conversion, size_of
 from .options import ColumnOptions, Options, Types
 from .rows import Table
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
 
 # Limits of a piece.
 _PIECE_BYTES = 1 << 22

@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import closing
-from typing import TYPE_CHECKING, Any
+from typing import Any, Unpack
 
 import numpy as np
 
@@ -30,9 +30,6 @@ from .arrow_columns import list_array
 from .arrow_rows import cast_column
 from .export import Export, StoredBlock
 from .options import ColumnOptions, ExportOptions
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
 
 # Approximate limits of a row group, which is the amount of data in memory.
 _MAX_RECORDS = 1 << 16

@@ -12,7 +12,7 @@ import re
 import tarfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -32,9 +32,6 @@ from ..tools.report import Result
 from .export import Export
 from .file_names import name_of, suffix_of
 from .options import ExportOptions
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
 
 _SHARD_SUFFIX = re.compile(r"-\d{6}\.tar")
 # WebDataset's tar_file_iterator skips files with such names, and group_by_keys uses them itself.

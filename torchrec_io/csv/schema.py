@@ -17,6 +17,7 @@ from .._schema.dtypes import is_integer_dtype
 from .._schema.specs import FixedLenFeature, as_feature
 from .._schema.valid_range import Limits
 from ..checks import counted, is_integer
+from ..display import braced
 from ..errors import SchemaError
 from .numbers import parse_floats, parse_integers
 
@@ -107,7 +108,7 @@ class Schema:
 
     def __repr__(self) -> str:
         options = ", ".join(f"{name}={getattr(self, name)!r}" for name in _OPTIONS)
-        return f"csv.Schema({self._columns!r}, {options})"
+        return f"csv.Schema({braced(self._columns, repr)}, {options})"
 
     def _arguments(self) -> list[Any]:
         columns = list(self._columns.items())  # the order of columns matters

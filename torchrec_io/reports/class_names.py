@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple, TypeAlias
 
 from .._parsing.numpy_columns import RaggedRows, TextArray
@@ -46,7 +47,7 @@ def read_facts(file: Location) -> Facts:
     names = _read_labels_file(file)
     target = None
     folder = file.parent
-    try:
+    with suppress(TorchRecIOError, OSError):
         if has_file(folder.child(FEATURES_FILE)):
             features = read_features(folder)
             for leaf in features.leaves() if features is not None else ():
@@ -56,8 +57,6 @@ def read_facts(file: Location) -> Facts:
             keys = read_info(folder).supervised_keys
             if isinstance(keys, tuple) and len(keys) == 2 and isinstance(keys[1], str):
                 target = keys[1]
-    except (TorchRecIOError, OSError):
-        return Facts(_read_labels_file(file), None)
     return Facts(names, target)
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
+from .._schema.feature_mapping import FeatureMapping
 from .._storage.file_sets import match_shard, pattern_of
+from ..presets.recognition import AnySchema, Preset
 
 _MOST_LISTED = 10
 _BATCH_SIZE = 64
@@ -44,7 +46,7 @@ def _quoted(text: str) -> str:
 
 def training_loop(
     files: Sequence[str],
-    schema_source: str | None,
+    schema: Preset | AnySchema | None,
     *,
     shuffle: str,
     label: str | None,
@@ -54,22 +56,22 @@ def training_loop(
 
     Args:
         files: Files to read.
-        schema_source: Python source that imports ``tio`` and sets ``schema``; None for raw records.
+        schema: Schema of the records, or the preset that returns it; None for raw records.
         shuffle: Source of the shuffle.
         label: Name of the label, if it is known.
         is_damaged: Whether damaged records must be skipped.
     """
-    arguments = [paths_source(files)]
-    arguments += ["schema"] if schema_source is not None else []
+    paths = paths_source(files)
+    head = "import torchrec_io as tio\n"
+    if isinstance(schema, FeatureMapping) and len(schema) > MOST_SPECS:
+        head += f"\nschema = tio.{schema.public_name}.infer({paths})\n"
+    elif schema is not None:
+        head = schema.to_python()
+    arguments = [paths] if schema is None else [paths, "schema"]
     arguments += [f"batch_size={_BATCH_SIZE}", f"shuffle={shuffle}"]
-    if is_damaged:
-        arguments.append('on_error="skip"')
-    lines = [schema_source.rstrip() if schema_source else "import torchrec_io as tio", ""]
-    lines += ["dataset = tio.TFRecordDataset("]
+    arguments += ['on_error="skip"'] if is_damaged else []
+    lines = [head, "dataset = tio.TFRecordDataset("]
     lines += [f"    {argument}," for argument in arguments]
-    lines += [")", "loader = tio.make_loader(dataset)", ""]
-    lines += ["for batch in loader:"]
-    if label is not None:
-        lines += [f"    labels = batch[{_quoted(label)}]"]
-    lines += ["    ...  # train on the batch"]
-    return "\n".join([*lines, ""])
+    lines += [")", "loader = tio.make_loader(dataset)", "", "for batch in loader:"]
+    lines += [] if label is None else [f"    labels = batch[{_quoted(label)}]"]
+    return "\n".join([*lines, "    ...  # train on the batch", ""])

@@ -10,27 +10,21 @@ import numpy.typing as npt
 
 from .._order.selection import Selection
 from .._records.record_block import RecordBlock
-from .._schema.schema import Schema
 from .._storage.ordered_pool import OrderedPool
 from ..errors import DecodeError
 from ..inspection.record_kind import natural_key
+from ..presets.recognition import AnySchema
 from ..ranking.schema import Schema as ListSchema
 from ..tools.record_files import RecordFiles
-from .class_names import (
-    Facts,
-    Names,
-    TwinNames,
-    choose_label,
-    first_values,
-    twin_of,
-)
+from .class_names import Facts, Names, TwinNames, choose_label, first_values, twin_of
 from .content import FeatureReport, LabelOrder, Structure
 from .duplicates import DuplicateStatistics, hash_records
 from .feature_statistics import FeatureStatistics
 from .file_damage import Faults
+from .images import Owner, find_boxes
 from .label_order import LabelOrderStatistics
 from .number_statistics import NumberStatistics
-from .record_columns import BlockColumns, ColumnParser
+from .record_columns import BlockColumns, ColumnParser, part_of
 from .text import shown
 
 # Different values that are counted exactly, of all features together.
@@ -68,7 +62,7 @@ class Collector:
     def __init__(
         self,
         files: RecordFiles,
-        schema: Schema | ListSchema | None,
+        schema: AnySchema | None,
         preview: RecordBlock | None,
         *,
         facts: Facts,
@@ -85,10 +79,11 @@ class Collector:
         most_values = max(
             _LEAST_VALUES, min(_MOST_VALUES_EACH, _MOST_VALUES // max(len(self._findings), 1))
         )
-        self._features = {
-            name: FeatureStatistics(name, self._part_of(name), self._findings[name], most_values)
-            for name in sorted(self._findings, key=natural_key)
-        }
+        self._features: dict[str, FeatureStatistics] = {}
+        if schema is not None:
+            for name in sorted(self._findings, key=natural_key):
+                part, found = part_of(schema, name), self._findings[name]
+                self._features[name] = FeatureStatistics(name, part, found, most_values)
         self.records: int = 0
         self.read: int = 0
         self.label: str | None = self._check_label(label)
@@ -144,9 +139,10 @@ class Collector:
         self._add_labels(parsed, numbers, labels)
         texts = dict(zip(numbers.tolist(), labels, strict=True))
         for part in parsed.parts:
-            own = [texts.get(number) for number in part.numbers.tolist()]
+            records = zip(part.numbers.tolist(), find_boxes(part.columns), strict=False)
+            owners = [Owner(number, texts.get(number), boxes) for number, boxes in records]
             for name, column in part.columns.items():
-                self._features[name].add(column, part.numbers, own)
+                self._features[name].add(column, owners)
 
     def _labels_of(self, parsed: BlockColumns) -> tuple[npt.NDArray[np.int64], list[Any]]:
         """Return the numbers of records, and the label of each; None where there is none."""
@@ -171,13 +167,12 @@ class Collector:
 
     def features(self) -> tuple[FeatureReport, ...]:
         """Return the report of each feature, in natural order of the names."""
+        locate, label_text = self._locate, self._label_text
         names: dict[str, Names | None] = {**self._facts.names}
         if self.label is not None:
             names[self.label] = self.class_names()
         return tuple(
-            found.report(
-                names.get(name), self._locate, self._label_text, is_label=name == self.label
-            )
+            found.report(names.get(name), locate, label_text, is_label=name == self.label)
             for name, found in self._features.items()
         )
 
@@ -191,12 +186,6 @@ class Collector:
         names = self.class_names()
         name = names.get(label) if names and isinstance(label, int) else None
         return shown(str(label) if name is None else f"{label} {name}")
-
-    def _part_of(self, name: str) -> str:
-        assert self._schema is not None
-        first, *others = self._schema.parts
-        is_list = self._findings[name].where == "list"
-        return next((part for part in others if is_list or name in self._schema.parts[part]), first)
 
     def _locate(self, number: int) -> tuple[str, int]:
         [place] = self._files.reader.locate([number])

@@ -106,6 +106,8 @@ class Thumbnail:
         is_broken: True if the image cannot be decoded.
         uri: Data URI of the copy; None for a broken image.
         shape: Width and height of the copy.
+        boxes: Boxes of objects to draw: left, top, right and bottom edge, from 0 to 1.
+        stored_boxes: Number of boxes that the record has. Some may be invalid.
     """
 
     path: str
@@ -117,6 +119,8 @@ class Thumbnail:
     is_broken: bool
     uri: str | None = field(repr=False)
     shape: tuple[int, int] | None = None
+    boxes: tuple[tuple[float, ...], ...] = ()
+    stored_boxes: int = 0
 
 
 @dataclass(frozen=True)
@@ -160,7 +164,7 @@ class FeatureReport:
         numbers: Statistics of numbers.
         lengths: Statistics of the lengths of bytes.
         values: The different values.
-        samples: Some of the texts, shortened.
+        samples: Some of the texts, shortened, if they are long or nearly all different.
         images: Statistics of images.
     """
 

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from .._parsing.numpy_columns import RaggedRows, TextArray
 from .._schema.python_form import to_python
@@ -15,7 +14,7 @@ from ..inspection.byte_formats import IMAGES, TEXT
 from ..inspection.inference import Finding
 from .class_names import Names
 from .content import FeatureReport, NumberSummary, ValueSummary
-from .images import ImageStatistics, LabelText, Locate, find_images
+from .images import OBJECT, ImageStatistics, LabelText, Locate, Owner, find_images
 from .number_statistics import NumberStatistics
 from .random_sample import RandomSample
 from .text import sample_text
@@ -23,6 +22,8 @@ from .value_counter import ValueCounter, count_integers
 
 _LISTED_VALUES = 10
 _LISTED_TEXTS = 5
+# The most frequent texts say little if so many are others.
+_RARE = 0.9
 # Longer texts are shown as samples, and not counted by value.
 _MOST_TEXT_BYTES = 128
 _SAMPLE_BYTES = 4096
@@ -65,23 +66,17 @@ class FeatureStatistics:
         counts = self.counts.summary()
         return counts.minimum != counts.maximum
 
-    def add(
-        self,
-        column: RaggedRows,
-        numbers: npt.NDArray[np.int64],
-        labels: Sequence[Any],
-    ) -> None:
+    def add(self, column: RaggedRows, owners: Sequence[Owner]) -> None:
         """Add the values of some records.
 
         Args:
             column: Values of the records.
-            numbers: Number of each record, or of the record of each example in lists.
-            labels: Label of each of these.
+            owners: Each record, or the record of each example in lists.
         """
         is_list = isinstance(column.values, RaggedRows)
         inner = column.values if is_list else column
         counts = np.diff(inner.offsets)
-        rows = np.arange(len(numbers))
+        rows = np.arange(len(owners))
         if is_list:
             steps = np.diff(column.offsets)
             assert self._steps is not None
@@ -90,31 +85,26 @@ class FeatureStatistics:
             self._present += int((steps > 0).sum())
         else:
             self._present += int((counts > 0).sum())
-        self._owners += len(numbers)
+        self._owners += len(owners)
         self.counts.add(counts)
-        rows = np.repeat(rows, counts)
         values = inner.values
-        if isinstance(values, TextArray):
-            self._add_bytes(values, numbers[rows], rows, labels)
-            return
-        self._numbers.add(values)
-        if self._values is not None:
-            self._values.add(count_integers(values))
+        if self._images is not None:
+            owned = [owners[row] for row in np.repeat(rows, counts).tolist()]
+            if self.name.startswith(OBJECT):
+                owned = [owner._replace(boxes=()) for owner in owned]
+            self._images.add(find_images(values.data, values.offsets, owned))
+            self._numbers.add(np.diff(values.offsets))
+        elif isinstance(values, TextArray):
+            self._add_texts(values)
+        else:
+            self._numbers.add(values)
+            if self._values is not None:
+                self._values.add(count_integers(values))
 
-    def _add_bytes(
-        self,
-        texts: TextArray,
-        numbers: npt.NDArray[np.int64],
-        rows: npt.NDArray[np.int64],
-        labels: Sequence[Any],
-    ) -> None:
+    def _add_texts(self, texts: TextArray) -> None:
         values, offsets, _ = texts
         lengths = np.diff(offsets)
         self._numbers.add(lengths)
-        if self._images is not None:
-            own = [labels[row] for row in rows.tolist()]
-            self._images.add(find_images(values, offsets, numbers.tolist(), own))
-            return
         bounds = offsets.tolist()
 
         def value_at(position: int) -> bytes:
@@ -146,8 +136,11 @@ class FeatureStatistics:
             values = self._values.summary(_LISTED_VALUES, names or {})
         role = "class" if is_label or names else self._role
         samples: tuple[str, ...] = ()
-        if role == "text" and (values is None or 2 * values.distinct > self._numbers.count):
-            samples = tuple(map(sample_text, self._texts.items))
+        total = self._numbers.count
+        least = min(total - 1, max(_LISTED_VALUES, total / 2))
+        is_varied = values is None or values.distinct > least or values.others > _RARE * total
+        if is_varied and (role == "text" or (role == "bytes" and values is not None)):
+            samples = tuple(dict.fromkeys(map(sample_text, self._texts.items)))
         finding, found = self._finding, self._numbers.summary()
         numbers, lengths = (None, found) if finding.kind == "bytes" else (found, None)
         return FeatureReport(

@@ -27,8 +27,8 @@ class Faults(Watcher):
         first_reason: The first error about these.
     """
 
-    def __init__(self, watcher: Watcher | None) -> None:
-        self._watcher = watcher or Watcher()
+    def __init__(self, watcher: Watcher) -> None:
+        self._watcher = watcher
         self.damaged: Counter[str] = Counter()
         self.unfit: int = 0
         self.first_reason: str = ""
@@ -53,6 +53,7 @@ def report_files(indexes: tuple[RecordIndex, ...], faults: Faults) -> tuple[File
     for index in indexes:
         path = index.data_path
         size = index.location.stamp().size
+        total = int(index.lengths.sum())
         damaged, damage = faults.damaged[path], index.damage
         cells: tuple[bool, ...] = ()
         if (damaged or damage is not None) and size <= left:
@@ -60,16 +61,8 @@ def report_files(indexes: tuple[RecordIndex, ...], faults: Faults) -> tuple[File
             found = verify_file(index.location, most_listed=0)
             damaged, damage = found.damaged, found.lost
             cells = tuple(found.damage_map.cells(_CELLS))
+        reason = "" if damage is None else damage.reason
         reports.append(
-            FileReport(
-                path,
-                len(index),
-                size,
-                int(index.lengths.sum()),
-                index.compression,
-                damaged,
-                damage.reason if damage is not None else "",
-                cells,
-            )
+            FileReport(path, len(index), size, total, index.compression, damaged, reason, cells)
         )
     return tuple(reports)

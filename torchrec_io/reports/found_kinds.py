@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 
@@ -32,22 +31,12 @@ _MOST_FIELDS = 12
 _MOST_FIELD_VALUES = 6
 
 
-class FoundKinds(NamedTuple):
-    """The kinds of some records.
-
-    Attributes:
-        main: The most frequent kind; None without records.
-        others: Records that have no features.
-    """
-
-    main: RecordKind | None
-    others: tuple[OtherRecords, ...]
-
-
-def find_kinds(preview: RecordBlock | None) -> FoundKinds:
-    """Return the kinds of some records."""
+def find_kinds(
+    preview: RecordBlock | None,
+) -> tuple[RecordKind | None, tuple[OtherRecords, ...]]:
+    """Return the most frequent kind of some records, None without any, and those of other kinds."""
     if preview is None or not len(preview):
-        return FoundKinds(None, ())
+        return None, ()
     positions = np.linspace(0, len(preview) - 1, min(len(preview), _MOST_RECORDS))
     records = [preview[position] for position in positions.astype(np.int64).tolist()]
     groups = group_by_kind(records)
@@ -63,7 +52,7 @@ def find_kinds(preview: RecordBlock | None) -> FoundKinds:
         for group in groups
         if group.kind is not main or group.kind not in WITH_FEATURES
     )
-    return FoundKinds(main, others)
+    return main, others
 
 
 def _show_others(group: RecordGroup, records: Sequence[bytes]) -> OtherRecords:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import base64
 import io
+import itertools
+import math
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
+from .._parsing.numpy_columns import RaggedRows
 from .._schema.image_spec import ImageFeature
 from ..inspection.byte_formats import IMAGES, image_size, sniff
 from .content import ImageSummary, Thumbnail
@@ -29,24 +32,45 @@ _SIDE = 128
 _SMALL = 64
 _MOST_PIXELS = ImageFeature().max_pixels
 
+_MOST_BOXES = 100
+# Edges of the boxes of objects, as in TensorFlow's Object Detection API: parts of the width and the
+# height of the image. Images of objects, such as masks, are not what they are parts of.
+OBJECT = "image/object/"
+_EDGES = tuple(f"{OBJECT}bbox/{edge}" for edge in ("xmin", "ymin", "xmax", "ymax"))
+_ROUNDING = 1e-3
+
+# Edges of a box, in the order above.
+Box: TypeAlias = tuple[float, ...]
 # Returns the path and the number in the file of a record.
 Locate: TypeAlias = Callable[[int], tuple[str, int]]
 # Returns the text of a label.
 LabelText: TypeAlias = Callable[[Any], str]
 
 
-class RecordImage(NamedTuple):
-    """An image of a record.
+class Owner(NamedTuple):
+    """The record of an image.
 
     Attributes:
         record: Number of the record.
         label: Label of the record, if known.
-        data: The encoded image, or its start if it is very large.
-        size: Width and height; None if the header cannot be read.
+        boxes: Boxes of the record, as they are stored.
     """
 
     record: int
     label: Any
+    boxes: Sequence[Box] = ()
+
+
+class RecordImage(NamedTuple):
+    """An image of a record.
+
+    Attributes:
+        owner: The record.
+        data: The encoded image, or its start if it is very large.
+        size: Width and height; None if the header cannot be read.
+    """
+
+    owner: Owner
     data: bytes
     size: tuple[int, int] | None
 
@@ -60,8 +84,7 @@ class ImageStatistics:
         self._unreadable = 0
         self._sample: RandomSample[RecordImage] = RandomSample(_MOST_SHOWN)
         self._broken: list[RecordImage] = []
-        # The most extreme image of each kind, with its measure.
-        self._extremes: dict[str, tuple[int, RecordImage]] = {}
+        self._extremes: dict[str, RecordImage] = {}
 
     def add(self, images: Sequence[RecordImage]) -> None:
         """Add images."""
@@ -74,38 +97,34 @@ class ImageStatistics:
                 continue
             if image.size in self._sizes or len(self._sizes) < _MOST_SIZES:
                 self._sizes[image.size] += 1
-            self._note_extremes(image, image.size[0] * image.size[1])
+            for kind, choose in (("largest", max), ("smallest", min)):
+                self._extremes[kind] = choose(self._extremes.get(kind, image), image, key=_area)
         self._sample.offer(len(images), images.__getitem__)
-
-    def _note_extremes(self, image: RecordImage, area: int) -> None:
-        for kind, measure in (("largest", area), ("smallest", -area)):
-            known = self._extremes.get(kind)
-            if known is None or measure > known[0]:
-                self._extremes[kind] = measure, image
 
     def summary(self, locate: Locate, label_text: LabelText) -> ImageSummary:
         """Return the statistics, with thumbnails."""
-        sizes = [(*size, count) for size, count in self._sizes.most_common(_LISTED_SIZES)]
-        return ImageSummary(
-            self._formats.total(),
-            self._unreadable,
-            dict(self._formats.most_common()),
-            tuple(sizes),
-            len(self._sizes),
-            tuple(
-                make_thumbnail(image, note, locate(image.record), label_text)
-                for image, note in self._shown()
-            ),
+        total, formats = self._formats.total(), dict(self._formats.most_common())
+        sizes = tuple((*size, count) for size, count in self._sizes.most_common(_LISTED_SIZES))
+        thumbnails = tuple(
+            make_thumbnail(image, note, locate(image.owner.record), label_text)
+            for image, note in self._shown()
         )
+        return ImageSummary(total, self._unreadable, formats, sizes, len(self._sizes), thumbnails)
 
     def _shown(self) -> Iterator[tuple[RecordImage, str]]:
         """Yield images with their remarks, each once: a sample, odd ones, then broken ones."""
         extremes = self._extremes if len(self._sizes) > 1 else {}
-        odd = [image for _, image in extremes.values()]
-        shown = {id(image): image for image in (*self._sample.items, *odd, *self._broken)}
-        for image in shown.values():
-            notes = [kind for kind, (_, extreme) in extremes.items() if extreme is image]
-            yield image, ", ".join(notes)
+        odd = {id(image): image for image in (*extremes.values(), *self._broken)}
+        rest = [image for image in self._sample.items if id(image) not in odd]
+        kept = np.linspace(0, len(rest) - 1, min(len(rest), _MOST_SHOWN - len(odd))).astype(
+            np.int64
+        )
+        for image in (*(rest[at] for at in kept.tolist()), *odd.values()):
+            yield image, ", ".join(kind for kind, each in extremes.items() if each is image)
+
+
+def _area(image: RecordImage) -> int:
+    return math.prod(image.size or ())
 
 
 def _format_of(image: RecordImage) -> str:
@@ -114,29 +133,37 @@ def _format_of(image: RecordImage) -> str:
 
 
 def find_images(
-    values: npt.NDArray[np.uint8],
-    offsets: npt.NDArray[np.int64],
-    records: Sequence[int],
-    labels: Sequence[Any],
+    values: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64], owners: Sequence[Owner]
 ) -> list[RecordImage]:
     """Return the images among values, without empty ones, after reading their headers.
 
     Args:
         values: Bytes of all values.
         offsets: Offsets of the values, one more than there are values.
-        records: Number of the record of each value.
-        labels: Label of each value.
+        owners: Record of each value.
     """
-    bounds = offsets.tolist()
     found = []
-    for position, record in enumerate(records):
-        begin, end = bounds[position], bounds[position + 1]
-        if begin == end:
-            continue
-        data = values[begin:end].tobytes()
-        size = image_size(data)
-        found.append(RecordImage(record, labels[position], data[: _MOST_BYTES + 1], size))
+    for owner, (begin, end) in zip(owners, itertools.pairwise(offsets.tolist()), strict=True):
+        if begin < end:
+            data = values[begin:end].tobytes()
+            found.append(RecordImage(owner, data[: _MOST_BYTES + 1], image_size(data)))
     return found
+
+
+def find_boxes(columns: Mapping[str, RaggedRows]) -> Iterable[Sequence[Box]]:
+    """Return the boxes of each record, valid or not. An edge that a record lacks is NaN."""
+    edges = [columns[name] for name in _EDGES if name in columns]
+    if len(edges) < len(_EDGES) or not all(isinstance(each.values, np.ndarray) for each in edges):
+        return itertools.repeat(())
+    lists = ((each.values.tolist(), itertools.pairwise(each.offsets.tolist())) for each in edges)
+    rows = ([values[begin:end] for begin, end in bounds] for values, bounds in lists)
+    return [[*itertools.zip_longest(*row, fillvalue=math.nan)] for row in zip(*rows, strict=True)]
+
+
+def _is_valid(box: Box) -> bool:
+    left, top, right, bottom = box
+    least, most = -_ROUNDING, 1 + _ROUNDING
+    return least <= left < right <= most and least <= top < bottom <= most
 
 
 # ---- thumbnails ----
@@ -149,23 +176,20 @@ def make_thumbnail(
     format_ = _format_of(image)
     uri, shape, reason = None, None, ""
     if image.size is None:
-        reason = "the header cannot be read, or is that of a huge image"
+        reason = "invalid or huge header"
     elif image.size[0] * image.size[1] > _MOST_PIXELS or len(image.data) > _MOST_BYTES:
         note = ", ".join(filter(None, [note, "too large to show"]))
     else:
         try:
             uri, shape = _shrink(image.data)
         except Exception as error:  # noqa: BLE001  # decoders raise almost anything on damaged data
-            reason = f"it cannot be decoded: {error}"[:200]
+            reason = f"cannot be decoded: {error}"[:200]
+    _, label, stored = image.owner
+    text = None if label is None else label_text(label)
+    boxes = tuple(filter(_is_valid, stored))[:_MOST_BOXES]
+    is_broken, note = bool(reason), reason or note
     return Thumbnail(
-        *place,
-        None if image.label is None else label_text(image.label),
-        image.size,
-        format_,
-        reason or note,
-        bool(reason),
-        uri,
-        shape,
+        *place, text, image.size, format_, note, is_broken, uri, shape, boxes, len(stored)
     )
 
 

@@ -17,8 +17,14 @@ _MOST_CLASSES = 512  # more share one row
 _MOST_FILES = 256  # groups of neighboring files
 _PARTS = 10  # of a file
 _INTERVALS = 16  # of a label with many values
-# From this strength on, an order matters for training.
+# From this strength on, an order matters for training. Reasons if it does, in the order in which
+# the strengths are reported.
 _STRONG = 0.2
+_CAUSES = (
+    "different files have different labels",
+    "labels change from the start of a file to its end",
+    "records with the same label are stored side by side",
+)
 # A dependence that chance explains is none: standard deviations above the expected value.
 _SIGNIFICANT = 5
 
@@ -61,29 +67,17 @@ class LabelOrderStatistics:
         if self._edges is not None:
             numbers = np.nan_to_num(np.asarray(labels, np.float64))
             return np.searchsorted(self._edges, numbers, "right")
-        known = self._classes
-        for label in labels:
-            if label not in known:
-                known[label] = min(len(known), _MOST_CLASSES - 1)
-        return np.array([known[label] for label in labels], np.int64)
+        known, last = self._classes, _MOST_CLASSES - 1
+        codes = [known.setdefault(label, min(len(known), last)) for label in labels]
+        return np.array(codes, np.int64)
 
     def result(self, label: str) -> LabelOrder:
         """Return the strength of each dependence on the label, and the shuffle that it needs."""
-        between = _cramers_v(self._by_file)
-        within = _cramers_v(self._by_part)
-        neighbors = self._neighbors()
+        found = _cramers_v(self._by_file), _cramers_v(self._by_part), self._neighbors()
+        causes = [why for each, why in zip(found, _CAUSES, strict=True) if (each or 0) > _STRONG]
         classes = int(self._by_part.any(axis=0).sum())
-        is_sorted = any((each or 0) > _STRONG for each in (between, within, neighbors))
-        return LabelOrder(
-            label,
-            classes,
-            between,
-            within,
-            neighbors,
-            is_sorted,
-            _verdict(between, within, neighbors, classes),
-            "True" if is_sorted else "10_000",
-        )
+        verdict, shuffle = _verdict(causes, classes), "True" if causes else "10_000"
+        return LabelOrder(label, classes, *found, bool(causes), verdict, shuffle)
 
     def _neighbors(self) -> float | None:
         """Return the excess of neighbors with equal labels over chance, from 0 to 1."""
@@ -132,18 +126,9 @@ def _cramers_v(table: Table) -> float | None:
     return min(1.0, math.sqrt(phi / most)) if most > 0 else None
 
 
-def _verdict(
-    between: float | None, within: float | None, neighbors: float | None, classes: int
-) -> str:
+def _verdict(causes: Sequence[str], classes: int) -> str:
     if classes < 2:
         return "All inspected records have the same label, so their order does not matter."
-    causes = []
-    if (between or 0) > _STRONG:
-        causes.append("different files have different labels")
-    if (within or 0) > _STRONG:
-        causes.append("labels change from the start of a file to its end")
-    if (neighbors or 0) > _STRONG:
-        causes.append("records with the same label are stored side by side")
     if not causes:
         return "The data is already mixed: the label does not depend on where a record is stored."
     *first, last = causes

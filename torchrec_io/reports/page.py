@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from .results import Report
 
 # Limits of what a page lists, so that it opens quickly.
-LIMITS = {"files": 200, "damaged": 50, "cards": 150, "rows": 1000, "specs": MOST_SPECS}
+LIMITS = {"sets": 50, "files": 200, "damaged": 50, "cards": 150, "rows": 1000, "specs": MOST_SPECS}
 
 
 def render(report: Report) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,7 @@ from .._schema.checks import is_text
 from .._schema.schema import Schema
 from .._schema.specs import VarLenFeature
 from ..inspection.inference import DTYPES
+from ..presets.recognition import AnySchema
 from ..ranking.list_block import split_lists
 from ..ranking.schema import Schema as ListSchema
 
@@ -50,6 +51,13 @@ class BlockColumns(NamedTuple):
     list_sizes: npt.NDArray[np.int64] | None
 
 
+def part_of(schema: AnySchema, name: str) -> str:
+    """Return the part of a record that a feature belongs to, also if the schema leaves it out."""
+    (first, _), *others = schema.parts.items()
+    is_list = (schema.findings or {})[name].where == "list"
+    return next((part for part, specs in others if is_list or name in specs), first)
+
+
 class ColumnParser:
     """A parser of records to columns: of all features with values of one kind.
 
@@ -57,25 +65,14 @@ class ColumnParser:
         schema: Inferred schema of the records.
     """
 
-    def __init__(self, schema: Schema | ListSchema) -> None:
-        findings = schema.findings or {}
-        specs = {
-            name: VarLenFeature(DTYPES[found.kind])  # accepts any number of values
-            for name, found in findings.items()
-            if found.kind in DTYPES and is_text(name)
-        }
+    def __init__(self, schema: AnySchema) -> None:
         self._has_lists = isinstance(schema, ListSchema)
-        self._parts = {"features": specs}
-        if isinstance(schema, ListSchema):
-            self._parts = {
-                part: {name: spec for name, spec in specs.items() if name in features}
-                for part, features in (("context", schema.context), ("examples", schema.examples))
-            }
-        elif schema.is_sequence:
-            self._parts = {
-                part: {name: spec for name, spec in specs.items() if findings[name].where == where}
-                for part, where in (("context", "context"), ("sequence", "list"))
-            }
+        self._parts: dict[str, dict[str, Any]] = {part: {} for part in schema.parts}
+        for name, found in (schema.findings or {}).items():
+            is_known = found.spec is not None or not self._has_lists
+            if is_known and found.kind in DTYPES and is_text(name):
+                # It accepts any number of values.
+                self._parts[part_of(schema, name)][name] = VarLenFeature(DTYPES[found.kind])
         if self._has_lists:
             schemas = {part: Schema(each) for part, each in self._parts.items() if each}
         else:

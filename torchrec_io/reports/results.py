@@ -56,8 +56,8 @@ class Report:
         loop: Training loop as Python source.
         seconds: Duration in seconds.
         version: Version of this package.
-        other_sets: Reports of the other sets of files, if a directory has several, such as a
-            training set and a validation set. This report is about the training set, or the first.
+        other_sets: Reports of the other sets of shards, if there are several, such as a training
+            set and a validation set. This report is about the training set, or the first.
     """
 
     title: str

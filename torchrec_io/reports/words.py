@@ -78,7 +78,8 @@ def range_of(summary: NumberSummary | None, is_size: bool = False) -> str:
         return ""
     show: Any = size if is_size else number
     low, high = show(summary.minimum), show(summary.maximum)
-    return low if low == high else f"{low} to {high}"
+    unit = f" {high.rpartition(' ')[2]}"
+    return low if low == high else f"{low.removesuffix(unit)} to {high}"
 
 
 # ---- features ----
@@ -111,17 +112,16 @@ def sizes_text(images: ImageSummary) -> str:
     ]
     if images.distinct_sizes == 1:
         width, height, _ = images.sizes[0]
-        return f"All have {width}{_TIMES}{height} pixels"
+        return f"{width}{_TIMES}{height} pixels"
     found = counted(images.distinct_sizes, "size")
-    return f"{found}, the most frequent {', '.join(sizes)}" if sizes else found
+    start = f"{found}: " if images.distinct_sizes <= len(sizes) else f"{found}, the most frequent "
+    return start + ", ".join(sizes) if sizes else found
 
 
 def shows_top(feature: FeatureReport) -> bool:
     """Return whether the most frequent values of a feature say something."""
     values = feature.values
-    if values is None or not values.top:
+    if values is None or not values.top or feature.samples:
         return False
-    if feature.role == "number":
-        total = values.others + sum(top.count for top in values.top)
-        return values.distinct <= _FEW_NUMBERS and total > values.distinct
-    return values.top[0].count > 1 or not feature.samples
+    total = values.others + sum(top.count for top in values.top)
+    return feature.role != "number" or values.distinct <= min(_FEW_NUMBERS, total - 1)

@@ -31,6 +31,8 @@ class RecordFiles:
             cannot be read because a length is damaged.
         allow_missing: Whether shards of a set may be missing.
         storage_options: Options of remote objects, as for :class:`TFRecordDataset`.
+        advanced: Function that threads call with the number of bytes read since their last call,
+            while they index files.
 
     Attributes:
         report: Report of the job.
@@ -53,12 +55,13 @@ class RecordFiles:
         *,
         allow_missing: bool = False,
         storage_options: StorageOptions = None,
+        advanced: Callable[[int], object] | None = None,
     ) -> None:
         self.report = report
         self.locations: list[Location] = expand_paths(
             paths, allow_missing=allow_missing, storage_options=storage_options
         )
-        indexes, errors = open_indexes(self.locations, "auto", "auto")
+        indexes, errors = open_indexes(self.locations, "auto", "auto", advanced=advanced)
         for error in errors:
             report.skip(with_loss(error))
         self.reader: RecordReader = RecordReader(indexes)

@@ -24,11 +24,15 @@ MOST_KEPT_ERRORS = 1000
 class Watcher:
     """A receiver of progress messages. Its methods do nothing; a subclass overrides them.
 
-    The methods are called in the thread that called the tool or conversion.
+    The methods are called in the thread that called the tool or conversion. While a report indexes
+    files, its threads call :meth:`advanced`, one at a time.
     """
 
     def started(self, total: int) -> None:
-        """Receive the number of bytes that will be read. It is called once, at the start."""
+        """Receive the number of bytes that will be read, at the start.
+
+        A report calls it again after it has indexed the files: then it knows what else it reads.
+        """
 
     def advanced(self, size: int, records: int) -> None:
         """Receive the number of bytes read and of records written since the last call."""

@@ -13,7 +13,7 @@ import pytest
 
 import torchrec_io as tio
 from tests.support.stores import S3Server
-from torchrec_io._storage.paths import expand_paths, expand_sets
+from torchrec_io._storage.paths import expand_paths
 from torchrec_io._storage.remote import object_commit
 from torchrec_io._storage.remote.connection import HelperConnection
 from torchrec_io._storage.remote.pending_object import PendingObject
@@ -83,10 +83,10 @@ class FaultError(OSError):
 def read(folder: str, options: dict[str, Any]) -> Outcome:
     """Return what a reader of a folder finds."""
     try:
-        sets = expand_sets(folder, storage_options=options)
+        files = expand_paths(folder, one_set=False, storage_options=options)
         found = {
             os.path.basename(file): list(tio.TFRecordDataset(file, storage_options=options))
-            for file in itertools.chain.from_iterable(sets)
+            for file in files
         }
     except FileNotFoundError as error:
         return Outcome({}, error)

@@ -8,7 +8,7 @@ import functools
 import importlib
 import os
 from collections.abc import Callable, Mapping
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 # The second counts where both have an option.
@@ -71,7 +71,7 @@ def profile_provider() -> Callable[[], dict[str, Any]]:
 
     def provide() -> dict[str, Any]:
         key, secret, token = credentials().get_frozen_credentials()[:3]  # renews them
-        expires = datetime.now(timezone.utc) + _VALID
+        expires = datetime.now(UTC) + _VALID
         return {
             "access_key_id": key, "secret_access_key": secret, "token": token,
             "expires_at": expires,

@@ -1,4 +1,4 @@
-"""The command ``torchrec-io head`` in a terminal."""
+"""The command line in a terminal."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from tests.cli.conftest import Run, run_in_terminal
 from tests.support.messages import Example
 from tests.support.tfrecord import write_tfrecord
 
+LONG = f"steps/{'observation/' * 12}image"
+
 
 def picture(width: int, height: int) -> bytes:
     made = io.BytesIO()
@@ -23,8 +25,12 @@ def picture(width: int, height: int) -> bytes:
 
 def screen_lines(shown: str, columns: int) -> int:
     """Return the number of lines on the screen. Styles take no room, long lines take several."""
-    plain = [re.sub(r"\x1b\[[0-9;]*m", "", line) for line in shown.splitlines()]
-    return sum(max(1, math.ceil(len(line) / columns)) for line in plain)
+    return sum(max(1, math.ceil(len(line) / columns)) for line in plain(shown).splitlines())
+
+
+def plain(shown: str) -> str:
+    """Return text without styles, moves of the cursor, and progress."""
+    return re.sub(r"\x1b\[[\d;?]*[A-Za-z]", "", shown)
 
 
 def write_wide_records(path: Path) -> None:
@@ -50,3 +56,19 @@ def test_the_output_fits_the_terminal(tmp_path: Path, run: Run) -> None:
     assert "c99" in shown
     assert "PNG 300x20" in shown
     assert "\x1b" not in run("head", "x").stdout
+
+
+@pytest.mark.parametrize("command", ["head", "schema"])
+def test_long_names_are_cut_in_a_terminal_alone(tmp_path: Path, run: Run, command: str) -> None:
+    example = Example()
+    example.features.feature[LONG].int64_list.value.extend(range(5))
+    write_tfrecord(tmp_path / "x", [example.SerializeToString()])
+    shown = run_in_terminal(tmp_path, command, "x", columns=80, lines=30, NO_COLOR="1")
+    assert not re.search(r"\x1b\[[\d;]*[34]\d", shown)  # bold is no color
+    table = plain(shown.partition("import torchrec_io")[0]).splitlines()  # before schema's code
+    assert max(map(len, table)) <= 80
+    [line] = [line for line in table if line.lstrip().startswith("steps/")]
+    assert "tion/image  " in line
+    piped = run(command, "x")
+    assert re.search(rf"^ ?{LONG}  +int64", piped.stdout + piped.stderr, re.MULTILINE)
+    assert "\x1b" not in piped.stdout + piped.stderr
