@@ -65,7 +65,6 @@ FACADE = {
     ("_schema/schema.py", "Schema.from_tfds", "tfds"),
     ("_schema/schema.py", "TYPE_CHECKING", "inspection"),
     ("_schema/feature_mapping.py", "TYPE_CHECKING", "inspection"),
-    ("_schema/python_form.py", "TYPE_CHECKING", "inspection"),
     ("_parsing/parser.py", "_hint_at", "inspection"),
     ("_datasets/absent_features.py", "_warning", "inspection"),
     ("_tensors/trainers.py", "trainer_hooks", "integrations"),

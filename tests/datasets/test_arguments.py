@@ -139,7 +139,7 @@ def test_invalid_epochs_are_named(paths: list[str]) -> None:
 
 def test_bad_schemas_and_paths(paths: list[str], tmp_path: Path) -> None:
     bad: Any
-    for bad in ({}, {"id": "int64"}):
+    for bad in ({}, {"id": 64}):
         with pytest.raises(tio.SchemaError):
             tio.TFRecordDataset(paths, bad)
     with pytest.raises(FileNotFoundError, match="matches no file"):
