@@ -158,12 +158,11 @@ def test_schema_equals_its_dict(paths: Any) -> None:
 
 
 def test_different_class_names(paths: Any) -> None:
-    """The repr of a schema does not show class names."""
     first, second = (
         tio.TFRecordDataset(path, {"id": tio.FixedLenFeature([], "int64", names=names)})
         for path, names in zip(paths, (["a", "b"], ["b", "a"]), strict=True)
     )
-    with pytest.raises(ValueError, match="differ in the class names of 'id'"):
+    with pytest.raises(ValueError, match="differ in the spec of 'id'"):
         tio.mix([first, second], weights=[1, 1])
 
 

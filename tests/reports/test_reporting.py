@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 import re
@@ -509,6 +510,78 @@ def test_images(tmp_path: Path) -> None:
             assert thumbnail.uri.startswith("data:image/")
 
 
+EDGES = [f"image/object/bbox/{edge}" for edge in ("xmin", "ymin", "xmax", "ymax")]
+
+
+def test_boxes_of_objects(tmp_path: Path) -> None:
+    """Only boxes within the image that have an area are drawn, and only over the image."""
+    nan = float("nan")
+    stored = [
+        [(0.25, 0.5, 0.75, 1.0), (0.0, 0.0, 1.0001, 0.5)],
+        [(0.5, 0.1, 0.5, 0.2), (0.1, 0.6, 0.2, 0.4), (nan, 0.0, 1.0, 1.0), (-0.1, 0.0, 1.0, 1.0)],
+        [(10.0, 20.0, 90.0, 80.0)],  # pixels
+        [],
+        [(0.01, 0.01, 0.99, 0.99)] * 150,
+    ]
+    records = []
+    for boxes in stored:
+        values: dict[str, Any] = {
+            name: [box[at] for box in boxes] for at, name in enumerate(EDGES) if boxes
+        }
+        values["image/encoded"] = [encoded(noise(60, 90), "JPEG")]
+        values["image/object/mask"] = [encoded(noise(6, 9))]
+        records.append(made(values))
+    values[EDGES[3]] = [0.5]  # one edge of the last 149 boxes is missing
+    report = tio.report(write(tmp_path, [*records, made(values)]))
+    images, masks = (
+        feature_of(report, f"image/{each}").images for each in ("encoded", "object/mask")
+    )
+    assert images is not None
+    found = [(each.stored_boxes, len(each.boxes)) for each in images.thumbnails]
+    assert found == [(2, 2), (4, 0), (1, 0), (0, 0), (150, 100), (150, 1)]
+    assert images.thumbnails[0].boxes[0] == (0.25, 0.5, 0.75, 1.0)
+    assert masks is not None
+    assert not any(each.stored_boxes for each in masks.thumbnails)
+    page = report.to_html()
+    assert page.count('<rect x="22.50" y="30.00" width="45.00" height="30.00"></rect>') == 1
+    assert "4 boxes, 0 drawn" in page
+    assert "Boxes that reach out of the image" in page
+
+
+def test_captions_of_images_are_short(tmp_path: Path) -> None:
+    """What all images have in common is not repeated, and files are numbers."""
+    records = [example_of(image=[encoded(noise(20, 30))], label=[5]) for _ in range(2)]
+    page = tio.report(write(tmp_path, records, records)).to_html()
+    captions = re.findall(r"<figcaption>(.*?)</figcaption>", page, re.DOTALL)
+    texts = [" ".join(re.sub(r"<.*?>", " ", each).split()) for each in captions]
+    assert texts == [f"5 record {record}, file {file}" for file in (1, 2) for record in (0, 1)]
+    assert "4 PNG images, 30\u00d720 pixels." in page
+
+
+# ---- texts ----
+
+
+def test_texts_that_are_nearly_all_different_are_shown_as_samples(tmp_path: Path) -> None:
+    records = [
+        example_of(
+            caption=[b"caption %d" % (i % 90)], color=[b"red", b"blue"][i % 2 : i % 2 + 1],
+            few=[b"%d" % min(i, 9)], key=[b"\xff\x00" + bytes([i])],
+        )
+        for i in range(100)
+    ]  # fmt: skip
+    report = tio.report(write(tmp_path, records))
+    captions = feature_of(report, "caption").samples
+    assert len(captions) == 5
+    assert {*captions} <= {f"caption {i}" for i in range(90)}
+    assert feature_of(report, "key").samples[0].startswith(r"\xff\x00")
+    assert not feature_of(report, "color").samples
+    assert not feature_of(report, "few").samples
+    page = report.to_html()
+    assert "Some of 90 different values" in page
+    assert "Most frequent" not in page
+    assert captions[0] in page
+
+
 # ---- text to copy ----
 
 
@@ -620,11 +693,9 @@ def test_progress_counts_all_bytes(tmp_path: Path) -> None:
     watcher = Watcher()
     paths = write(tmp_path, [example_of(x=[i]) for i in range(500)])
     tio.report(paths, watcher=watcher, jobs=2)
-    assert (
-        watcher.read
-        == watcher.total
-        == Path(tmp_path, "data-00000-of-00001.tfrecord").stat().st_size
-    )
+    # The file is indexed, then its records are read.
+    size = Path(tmp_path, "data-00000-of-00001.tfrecord").stat().st_size
+    assert watcher.read == watcher.total == 2 * size
 
 
 # ---- sets of files ----
@@ -635,13 +706,15 @@ def write_sets(folder: Path) -> None:
     sizes = {"test": 30, "train": 200, "val": 50}
     for value, (name, size) in enumerate(sizes.items()):
         for shard in range(2):
-            records = [example_of(x=[value], label=[i % 3]) for i in range(shard, size, 2)]
+            own = {f"only_{name}": [1]}
+            records = [example_of(x=[value], label=[i % 3], **own) for i in range(shard, size, 2)]
             write_tfrecord(folder / f"{name}-{shard:05}-of-00002.tfrecord", records)
 
 
-def test_each_set_of_a_directory_is_reported_by_itself(tmp_path: Path) -> None:
+@pytest.mark.parametrize("paths", ["", "*", "*-*-of-?????.tfrecord", None])
+def test_each_set_is_reported_by_itself(tmp_path: Path, paths: str | None) -> None:
     write_sets(tmp_path)
-    report = tio.report(tmp_path)
+    report = tio.report(tmp_path.iterdir() if paths is None else tmp_path / paths)
     reports = [report, *report.other_sets]
     assert [each.title for each in reports] == ["train", "test", "val"]
     assert [each.records for each in reports] == [200, 30, 50]
@@ -650,6 +723,7 @@ def test_each_set_of_a_directory_is_reported_by_itself(tmp_path: Path) -> None:
         numbers = feature_of(each, "x").numbers
         assert numbers is not None
         assert (numbers.minimum, numbers.maximum) == (value, value)
+        assert {each.name for each in each.features} == {"x", "label", f"only_{each.title}"}
         source = f'    "{tmp_path}/{each.title}-*-of-00002.tfrecord",\n'
         assert source in each.loop
         namespace: dict[str, Any] = {}
@@ -657,9 +731,6 @@ def test_each_set_of_a_directory_is_reported_by_itself(tmp_path: Path) -> None:
         assert sum(len(batch["x"]) for batch in namespace["loader"]) == each.records
     found = report.to_dict()
     assert [other["records"] for other in found["other_sets"]] == [30, 50]
-    # All are meant.
-    together = tio.report(tmp_path / "*")
-    assert (together.records, together.other_sets) == (280, ())
 
 
 def test_a_page_of_several_sets(tmp_path: Path) -> None:
@@ -670,7 +741,15 @@ def test_a_page_of_several_sets(tmp_path: Path) -> None:
     assert len(identifiers) == len(set(identifiers))
     assert set(re.findall(r'href="#([^"]*)"', page)) <= set(identifiers)
     assert set(re.findall(r'aria-labelledby="([^"]*)"', page)) <= set(identifiers)
-    assert [page.count(f'<a href="#{at}main">') for at in ("", "set-2-", "set-3-")] == [1, 1, 1]
+    assert [page.count(f'<a href="#{at}top">') for at in ("", "set-2-", "set-3-")] == [1, 1, 1]
+    assert [page.count(f"only_{name}</bdi>") for name in ("train", "test", "val")] == [2, 2, 2]
+
+
+def test_a_page_shows_the_first_sets(tmp_path: Path) -> None:
+    report = tio.report(write(tmp_path, [example_of(x=[1])]))
+    page = dataclasses.replace(report, other_sets=(report,) * 60).to_html()
+    assert page.count("<h1>") == 50
+    assert "The first 50 sets are shown below." in page
 
 
 def test_damage_of_another_set(tmp_path: Path) -> None:
@@ -693,6 +772,10 @@ def test_titles_of_sets_differ(tmp_path: Path) -> None:
     assert [report.title, report.other_sets[0].title] == [
         "a-00000-of-00001.tfrecord", "a-00000-of-00001.tfrecord.gz",
     ]  # fmt: skip
+    (tmp_path / "b").mkdir()
+    (tmp_path / "a-00000-of-00001.tfrecord.gz").rename(tmp_path / "b" / "a-00000-of-00001.tfrecord")
+    report = tio.report([tmp_path / "b", tmp_path])
+    assert [report.title, report.other_sets[0].title] == ["b/a", "a"]
 
 
 def test_code_reads_no_other_files(tmp_path: Path) -> None:
@@ -722,9 +805,30 @@ class _Sizes(tio.tools.Watcher):
         self.done += size
 
 
+def test_progress_while_a_large_file_is_indexed(tmp_path: Path) -> None:
+    class Steps(_Sizes):
+        """Watcher that keeps the bytes known and done at each call."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.seen: list[tuple[int, int]] = []
+
+        def advanced(self, size: int, records: int) -> None:
+            super().advanced(size, records)
+            self.seen.append((self.totals[-1], self.done))
+
+    write_tfrecord(tmp_path / "x.tfrecord", [example_of(x=[b"x" * 1000])] * 40_000)
+    steps = Steps()
+    tio.report(tmp_path / "x.tfrecord", max_records=10, watcher=steps)
+    size = (tmp_path / "x.tfrecord").stat().st_size
+    assert steps.totals[0] == size < steps.totals[1]
+    assert any(total == size and 0 < done < size for total, done in steps.seen)
+
+
 def test_progress_of_several_sets(tmp_path: Path) -> None:
     write_sets(tmp_path)
     sizes = _Sizes()
     tio.report(tmp_path, watcher=sizes)
-    assert sizes.totals == [sizes.done]
-    assert sizes.done == sum(path.stat().st_size for path in tmp_path.iterdir())
+    size = sum(path.stat().st_size for path in tmp_path.iterdir())
+    assert sizes.totals == [size, 2 * size]
+    assert sizes.done == 2 * size

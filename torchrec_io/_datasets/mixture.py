@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Unpack, overload
 
 import numpy as np
@@ -158,13 +158,11 @@ def _checked(dataset: Any) -> IndexedPipeline:
 
 
 def _check_schemas(schemas: list[Any]) -> None:
-    for other in schemas[1:]:
-        if other != schemas[0] and repr(other) == repr(schemas[0]):  # which shows no names
-            names = [name for name in other if other[name] != schemas[0][name]]
-            raise ValueError(
-                f"datasets differ in the class names of {names[0]!r}: give both the same spec, or "
-                "one without names"
-            )
+    first, *others = schemas
+    for other in others:
+        if isinstance(other, Mapping) and isinstance(first, Mapping) and [*other] == [*first]:
+            for name in other:
+                _check_alike(f"the spec of {name!r}", [first[name], other[name]])
     _check_alike("schema", schemas)
 
 

@@ -76,7 +76,7 @@ def test_processes_that_are_started_get_secrets() -> None:
 
 
 def test_wrong_types() -> None:
-    with pytest.raises(ValueError, match="storage_options must be a mapping or None, got a str"):
+    with pytest.raises(ValueError, match="storage_options must be a mapping or None, got str"):
         tio.TFRecordStream("x", storage_options="secret")  # type: ignore[call-overload]
     with pytest.raises(ValueError, match="cache_bytes must be"):
         tio.TFRecordStream("x", cache_bytes=1)
