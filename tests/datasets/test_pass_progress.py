@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
+import torchrec_io as tio
 from tests.conftest import ROOT
-from tests.support.datasets import write_files
+from tests.support.datasets import SCHEMA, write_files
 
 SCRIPT = """
 import sys
@@ -57,3 +58,9 @@ def test_a_terminal_shows_long_passes(tmp_path: Path) -> None:
     assert printed == "100\n"
     assert re.fullmatch(r"(\rwhere: [\d,]+ of 100 records \(\d+%\))+\r +\r", shown)
     assert run(path, "60") == ("100\n", "")
+
+
+def test_a_pass_needs_no_error_output(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    dataset = tio.TFRecordDataset(write_files(tmp_path, [10]), SCHEMA)
+    monkeypatch.setattr(sys, "stderr", None)  # as in a daemon
+    assert dataset.where(lambda batch: batch["id"] >= 0).num_records == 10

@@ -16,6 +16,7 @@ from torch.utils.data import DataLoader
 import torchrec_io as tio
 from tests.support.datasets import record
 from tests.support.examples import example_of
+from tests.support.images import encoded, smooth
 from tests.support.pngs import png_of
 from tests.support.states import through_json
 from tests.support.tfrecord import frame, write_tfrecord
@@ -251,3 +252,14 @@ def test_damage_names_what_helps(tmp_path: Path) -> None:
     text.write_text("<html>not found</html>" * 9)
     with pytest.raises(tio.CorruptRecordError, match="not like a TFRecord file \\(record 0"):
         tio.TFRecordDataset(text, DENSE)
+
+
+def test_damage_inside_of_an_intact_record_has_no_such_remedy(tmp_path: Path) -> None:
+    image = bytearray(encoded(smooth(8, 8, seed=1), "PNG"))
+    image[-1] ^= 1
+    with tio.TFRecordWriter(tmp_path / "x") as writer:
+        writer.write({"image": bytes(image)})
+    dataset = tio.TFRecordDataset(tmp_path / "x", {"image": tio.ImageFeature()})
+    with pytest.raises(tio.DecodeError, match="a chunk does not match its checksum") as caught:
+        list(dataset)
+    assert "repair" not in str(caught.value)

@@ -9,7 +9,7 @@ from typing import Any
 
 from .._tensors.loaded import Loaded
 from ..checks import counted
-from ..errors import StaleIndexError, TorchRecIOError
+from ..errors import CorruptRecordError, StaleIndexError, TorchRecIOError, TruncatedFileError
 from .record_loader import RecordLoader
 from .statistics import LoadingCounters
 
@@ -55,7 +55,8 @@ class ErrorHandler:
         while errors:
             error = errors.pop(0)
             if self._is_fatal(error):
-                if _DAMAGE.search(error.reason):
+                is_damage = isinstance(error, (CorruptRecordError, TruncatedFileError))
+                if is_damage and _DAMAGE.search(error.reason):
                     error.reason += f"; {_REMEDY}"
                 try:
                     raise error

@@ -23,7 +23,8 @@ def shown_progress(text: str, total: int) -> Iterator[Callable[[int], None]]:
         text: Name of the work.
         total: Number of records.
     """
-    is_shown = sys.stderr.isatty() or "ipykernel" in sys.modules
+    is_terminal = getattr(sys.stderr, "isatty", bool)()  # a daemon may have no error output
+    is_shown = is_terminal or "ipykernel" in sys.modules
     shown_from = time.monotonic() + _QUIET_SECONDS
     done = 0
     line = ""
