@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -81,10 +80,6 @@ class StepOrder(RecordOrder):
     def fit_reader(self, reader: RecordReader, at_once: int) -> Reader:
         """Return a reader of samples."""
         return StepReader(super().fit_reader(reader, at_once), self.numbers)
-
-    def mixture_reader(self, reader: RecordReader, orders: Sequence[StepOrder]) -> Reader:
-        """Return a reader of the samples of all datasets."""
-        return StepReader(reader, StepNumbers.joined([order.numbers for order in orders]))
 
     def _block_reader(self, reader: RecordReader, size: int, keep: int) -> Reader:
         episodes = EpisodeBlocks(self.selection, size, self.numbers)

@@ -79,10 +79,6 @@ class StepParser(BlockParser):
         needed = [*names, self._counter.names[0]]
         return StepParser(self.schema.narrow(needed), self._group, self.numbers, self._counter)
 
-    def for_mixture(self, parsers: Sequence[StepParser]) -> StepParser:
-        numbers = StepNumbers.joined([parser.numbers for parser in parsers])
-        return StepParser(self.schema, self._group, numbers)
-
     def parse(self, block: RecordBlock, random: RecordRandom) -> tuple[Batch, list[RecordFailure]]:
         """Return the batch of the valid samples, and a failure for each invalid one."""
         return parse_valid(block, lambda part: self._parse_all(part, random))

@@ -43,12 +43,6 @@ class StepNumbers:
         samples = np.where(counts < 0, 1, np.maximum(counts - ((window or 1) - 1), 0))
         self.starts: _Ints = np.concatenate((np.zeros(1, np.int64), np.cumsum(samples)))
 
-    @classmethod
-    def joined(cls, numbers: Sequence[StepNumbers]) -> StepNumbers:
-        """Return the numbers of the records of several datasets, one after another."""
-        counts = np.concatenate([each.counts for each in numbers])
-        return cls(counts, numbers[0].window)
-
     def __len__(self) -> int:
         return int(self.starts[-1])
 
