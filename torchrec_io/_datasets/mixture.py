@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Unpack, overload
 
@@ -172,14 +173,13 @@ def _check_forms(parts: Sequence[IndexedPipeline], source: str | None) -> None:
     """Check datasets whose samples are joined as they are: without transforms of their own."""
     _check_alike("samples", [part.loader.parser.sample_kind for part in parts], _FORM_ADVICE)
     schemas = [_schema_of(part) for part in parts]
-    for schema in schemas[1:]:
-        pairs = schemas[0], schema
-        if all(isinstance(each, FeatureMapping) for each in pairs) and [*pairs[0]] == [*pairs[1]]:
+    for first, schema in itertools.pairwise(schemas):
+        if _have_equal_names(first, schema):
             for name in schema:  # stored under any key
-                specs = [_without_key(each[name]) for each in pairs]
+                specs = [_without_key(each[name]) for each in (first, schema)]
                 _check_alike(f"the spec of {name!r}", specs, _FORM_ADVICE)
         else:
-            _check_alike("schema", [*pairs], _FORM_ADVICE)
+            _check_alike("schema", [first, schema], _FORM_ADVICE)
     if source is None:
         return
     if not isinstance(source, str) or not source:
@@ -211,6 +211,14 @@ def _find_difference(parts: Sequence[IndexedPipeline], source: str | None) -> st
         if _find_other(values) is not None:
             return f"a mixture of datasets that differ in {name}"
     return None if source is None else "a mixture with source"
+
+
+def _have_equal_names(first: Any, other: Any) -> bool:
+    return (
+        isinstance(first, FeatureMapping)
+        and isinstance(other, FeatureMapping)
+        and (first.keys(), first.paths) == (other.keys(), other.paths)
+    )
 
 
 def _without_key(spec: Feature) -> Feature:
