@@ -16,7 +16,6 @@ from .feature import Spec
 
 # A number, or nested sequences of numbers; also an array or a Tensor.
 Numbers: TypeAlias = Any
-_Floats: TypeAlias = npt.NDArray[np.floating[Any]]
 _Values = TypeVar("_Values")
 
 _DTYPES = ("float32", "float64")
@@ -67,7 +66,7 @@ class Normalize(Spec):
     @property
     def shape(self) -> tuple[int, ...]:
         """Shape of the elements."""
-        return self._arrays[0].shape
+        return np.shape(self.offset)
 
     def __call__(self, values: _Values) -> _Values:
         """Return normalized values.
@@ -98,24 +97,28 @@ class Normalize(Spec):
         return restored
 
     @cached_property
-    def _arrays(self) -> tuple[_Floats, _Floats, _Floats]:
-        """Offset, scale and limit of each element; those that stay have 0, 1 and infinity."""
+    def _constants(self) -> dict[str, list[npt.NDArray[Any]]]:
+        """Offset, scale, divisor and limit of each element, by the dtype of the values."""
         is_normalized = np.asarray(True if self.mask is None else self.mask)
         limit = math.inf if self.clip is None else self.clip
-        return (
-            np.where(is_normalized, self.offset, 0.0),
-            np.where(is_normalized, self.scale, 1.0),
-            np.where(is_normalized, limit, math.inf),
-        )
+        found: dict[str, list[npt.NDArray[Any]]] = {}
+        for dtype in _DTYPES:
+            # Other elements have constants that change nothing.
+            scale = np.where(is_normalized, self.scale, 1.0).astype(dtype)
+            found[dtype] = [
+                np.where(is_normalized, self.offset, 0.0).astype(dtype),
+                scale,
+                np.where(scale == 0, math.inf, scale).astype(dtype),
+                np.where(is_normalized, limit, math.inf).astype(dtype),
+            ]
+        return found
 
     def _prepared(self, values: Any) -> tuple[Any, list[Any]]:
-        """Return values as floats; and the offset, scale, divisor and limit as their class."""
+        """Return values as floats, and the constants as the same class."""
         is_tensor = hasattr(values, "new_tensor")  # torch is not imported here
         given: Any = values if is_tensor else np.asarray(values)
         dtype = "float64" if str(given.dtype).endswith("float64") else "float32"
-        offset, scale, limit = (constant.astype(dtype) for constant in self._arrays)
-        divisor = np.where(scale == 0, math.inf, scale).astype(dtype)
-        constants = [offset, scale, divisor, limit]
+        constants = self._constants[dtype]
         if not is_tensor:
             return given.astype(dtype, copy=False), constants
         floats = given if dtype == "float64" else given.float()
