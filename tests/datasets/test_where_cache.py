@@ -81,7 +81,7 @@ def test_the_second_time_nothing_is_read(paths: list[str], cache: Path, evaluate
     assert evaluated() == (COUNT, [])
     [entry] = entries(cache)
     assert entry.name.startswith("few-")
-    assert entry.suffix == ".tfsel"
+    assert entry.suffix == ".tfpass"
     again = make(paths, shuffle=True).where(Counted(30), cache_key="few")
     assert evaluated() == (0, [])
     assert numbers_of(first) == list(range(30))

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import torchrec_io as tio
 from tests.support.spec_strategies import normalizes
 
-NORMALIZE = tio.Normalize([1.0, 2.0, 5.0], [2.0, 0.0, 4.0], [True, True, False], clip=1.5)
+NORMALIZE: Any = tio.Normalize([1.0, 2.0, 5.0], [2.0, 0.0, 4.0], [True, True, False], clip=1.5)
 VALUES = [[2.0, 7.0, 9.0], [-9.0, 2.0, 1.0]]
 NORMALIZED = [[0.5, 0.0, 9.0], [-1.5, 0.0, 1.0]]
 DENORMALIZED = [[2.0, 2.0, 9.0], [-2.0, 2.0, 1.0]]  # without what was clipped
@@ -96,7 +96,7 @@ def test_equal_hashable_and_picklable() -> None:
         (([1, 2], 1), r"scale must have the shape \[2\], got \[\]"),
         ((1, 1, 1), "mask must be bools, got 1"),
         ((1, 1, [True]), r"mask must have the shape \[\], got \[1\]"),
-        ((1, 1, None, 0), "clip must be positive, got 0"),
+        ((1, 1, None, 0), "clip must be positive, got 0.0"),
         ((1, 1, None, "x"), "clip must be finite numbers, got 'x'"),
     ],
 )

@@ -11,11 +11,12 @@ import pytest
 
 import torchrec_io as tio
 
-ACTION = tio.FeatureStatistics(
+FEATURE: Any = tio.FeatureStatistics  # takes lists, too
+ACTION = FEATURE(
     mean=[0.5, 2.0], std=[0.25, 0.0], min=[0.0, 2.0], max=[1.0, 2.0], q01=[0.125, 2.0],
     q99=[0.75, 2.0], count=8, mask=[True, False],
 )  # fmt: skip
-STATE = tio.FeatureStatistics(mean=3.0, std=1.0, min=1.0, max=5.0, q01=1.5, q99=4.5, count=8)
+STATE = FEATURE(mean=3.0, std=1.0, min=1.0, max=5.0, q01=1.5, q99=4.5, count=8)
 STATS = tio.Statistics(action=ACTION, state=STATE)
 
 FILES = {
@@ -100,6 +101,7 @@ def test_other_files(tmp_path: Path, text: str, message: str) -> None:
 
 
 def test_invalid_arguments(tmp_path: Path) -> None:
+    arguments: Any
     for arguments, message in [
         ({"form": "octo"}, "form must be one of 'openpi', 'openvla', 'lerobot', got 'octo'"),
         ({"form": "openvla"}, "dataset must be a name for form='openvla' alone, got None"),
@@ -114,13 +116,13 @@ def test_invalid_arguments(tmp_path: Path) -> None:
     with pytest.raises(KeyError, match="did you mean 'action'"):
         stats["actions"]
     with pytest.raises(ValueError, match="std must have finite numbers"):
-        tio.FeatureStatistics(mean=[1.0], std=[float("nan")])
+        FEATURE(mean=[1.0], std=[float("nan")])
     assert not (tmp_path / "x.json").exists()
 
 
 def test_by() -> None:
     values = [0.5, 2.5]
-    bounds = ACTION.by("min", "max")
+    bounds: Any = ACTION.by("min", "max")
     assert bounds == tio.Normalize([0.5, 2.0], [0.5, 0.0], [True, False])
     assert ACTION.by("q01", "q99")([0.125, 7.0]).tolist() == [-1.0, 7.0]
     assert ACTION.by("q01", "q99", clip=1)([9.0, 7.0]).tolist() == [1.0, 7.0]

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from typing import Any
 
@@ -15,10 +14,8 @@ from torch import Tensor
 
 from .._schema.feature_statistics import FeatureStatistics, Floats
 from .._schema.statistics_file import Statistics
-from .._storage.cache_folder import cache_folder
 from .._storage.digest import digest_text
 from .._tensors.batch import Batch
-from .._tensors.loaded import Loaded
 from .._tensors.ragged import BytesArray
 from ..checks import counted, joined_names
 from .pass_cache import cached_pass
@@ -33,7 +30,11 @@ from .worker_state import WorkerState
 # The extreme values of this many elements and of a long dataset fit in memory.
 _MOST_ELEMENTS = 1 << 16
 _TAIL = 0.01
-_LEAST_BUFFERED = 1 << 13
+_BUFFERED = 1 << 13
+_NOT_FINITE = (
+    "to have statistics, the feature {!r} must have finite values, which {} does not have: leave "
+    "such samples out with where(), or with a valid_range in its spec and on_error='skip'"
+)
 
 
 def statistics(dataset: SelectingDataset, names: str | Sequence[str]) -> Statistics:
@@ -88,7 +89,7 @@ def statistics(dataset: SelectingDataset, names: str | Sequence[str]) -> Statist
     # Each schema, selection and list of names has a result of its own. Changed files replace it.
     key = json.dumps({**identity, "the files": list(pipeline.paths)})
     found, _ = cached_pass(
-        os.path.join(cache_folder(), f"statistics-{digest_text(key, size=10)}.tfstats"),
+        f"statistics {digest_text(key)}",
         f"the pass for statistics of {joined_names(flat)}",
         identity,
         evaluate,
@@ -114,7 +115,10 @@ def _evaluate(
                 items = items_of(loaded, loader)
                 for name, summary in summaries.items():
                     values = _values_of(items, name)
-                    _check_finite(values, name, loaded, loader)
+                    is_bad = ~np.isfinite(values).reshape(len(values), -1).all(axis=1)
+                    if is_bad.any():
+                        [place] = loader.reader.locate(loaded.numbers[is_bad][:1])
+                        raise ValueError(_NOT_FINITE.format(name, place.key))
                     summary.add(values)
             lost += len(numbers) - len(loaded.numbers)
             advance(len(numbers))
@@ -143,17 +147,6 @@ def _values_of(items: Any, name: str) -> Floats:
     raise ValueError(f"to have statistics, the feature {name!r} {fault}")
 
 
-def _check_finite(values: Floats, name: str, loaded: Loaded, loader: RecordLoader) -> None:
-    is_finite = np.isfinite(values).reshape(len(values), -1).all(axis=1)
-    if not is_finite.all():
-        [place] = loader.reader.locate(loaded.numbers[[int(is_finite.argmin())]])
-        raise ValueError(
-            f"the feature {name!r} must have finite values for statistics, which {place.key} does "
-            "not have: leave such samples out with where(), or with a valid_range in its spec and "
-            "on_error='skip'"
-        )
-
-
 class _Summary:
     """Statistics of the samples of one feature so far.
 
@@ -162,76 +155,54 @@ class _Summary:
     """
 
     def __init__(self, total: int) -> None:
-        kept = int(_TAIL * (total - 1)) + 2  # the quantile lies between the last two
+        self._kept = int(_TAIL * (total - 1)) + 2  # the quantile lies between the last two
         self._count = 0
         self._shape: tuple[int, ...] = ()
         self._mean: Any = 0.0
         self._squares: Any = 0.0  # sum of squared differences from the mean
-        self._lowest, self._negated = _Smallest(kept), _Smallest(kept)
+        # The values of each element, then the negated ones; of both, the smallest are kept.
+        self._tails: list[Floats] = []  # [2 * elements, n] each
 
     def add(self, values: Floats) -> None:
         """Add samples; float64 ``[n, *shape]``."""
         rows = values.reshape(len(values), -1)
-        mean = rows.mean(axis=0)
-        # Chan, Golub and LeVeque: Algorithms for computing the sample variance (1983).
-        difference, before = mean - self._mean, self._count
         self._shape = values.shape[1:]
-        self._count += len(rows)
-        self._mean = self._mean + difference * (len(rows) / self._count)
+        # Chan, Golub and LeVeque: Algorithms for computing the sample variance (1983).
+        before, self._count = self._count, self._count + len(rows)
+        mean = rows.mean(axis=0)
+        step = mean - self._mean
+        self._mean = self._mean + step * (len(rows) / self._count)
         self._squares = self._squares + ((rows - mean) ** 2).sum(axis=0)
-        self._squares += difference**2 * (before * len(rows) / self._count)
-        columns = np.ascontiguousarray(rows.T)
-        self._lowest.add(columns)
-        self._negated.add(-columns)
+        self._squares += step**2 * (before * len(rows) / self._count)
+        self._tails.append(np.concatenate([rows.T, -rows.T]))
+        if sum(part.shape[1] for part in self._tails) > 2 * self._kept + _BUFFERED:
+            self._tails = [self._smallest()]
+
+    def _smallest(self) -> Floats:
+        joined = np.concatenate(self._tails, axis=1)
+        if joined.shape[1] > self._kept:
+            joined.partition(self._kept - 1, axis=1)
+        return joined[:, : self._kept].copy()
 
     def finish(self) -> FeatureStatistics:
         """Return the statistics of all samples."""
-        lowest, highest = self._lowest.sorted(), -self._negated.sorted()
-        last = self._count - 1
-        # Positions and interpolation as in numpy.quantile.
-        low, high = _TAIL * last, (1 - _TAIL) * last
-        below = int(high)
-        above = min(below + 1, last)
+        lowest, negated = np.split(np.sort(self._smallest(), axis=1), 2)
+        highest, last = -negated, self._count - 1
+
+        def quantile(position: float, value_at: Callable[[int], Floats]) -> Floats:
+            """Interpolate as numpy.quantile does."""
+            below = int(position)
+            low, high, share = value_at(below), value_at(min(below + 1, last)), position - below
+            step = high - low
+            return low + step * share if share < 0.5 else high - step * (1 - share)
+
         arrays = {
             "mean": self._mean,
             "std": np.sqrt(self._squares / self._count),
             "min": lowest[:, 0],
             "max": highest[:, 0],
-            "q01": _between(lowest[:, int(low)], lowest[:, min(int(low) + 1, last)], low % 1),
-            "q99": _between(highest[:, last - below], highest[:, last - above], high % 1),
+            "q01": quantile(_TAIL * last, lambda number: lowest[:, number]),
+            "q99": quantile((1 - _TAIL) * last, lambda number: highest[:, last - number]),
         }
         shaped: dict[str, Any] = {name: each.reshape(self._shape) for name, each in arrays.items()}
         return FeatureStatistics(**shaped, count=self._count)
-
-
-class _Smallest:
-    """The smallest values of each element.
-
-    Args:
-        kept: Number of values to keep.
-    """
-
-    def __init__(self, kept: int) -> None:
-        self._kept = kept
-        self._parts: list[Floats] = []
-        self._buffered = 0
-
-    def add(self, values: Floats) -> None:
-        """Add values; ``[elements, n]``."""
-        self._parts.append(values)
-        self._buffered += values.shape[1]
-        if self._buffered > self._kept + max(self._kept, _LEAST_BUFFERED):
-            joined = np.concatenate(self._parts, axis=1)
-            joined.partition(self._kept - 1, axis=1)
-            self._parts = [joined[:, : self._kept].copy()]
-            self._buffered = self._kept
-
-    def sorted(self) -> Floats:
-        """Return the values in ascending order; ``[elements, n]``."""
-        return np.sort(np.concatenate(self._parts, axis=1), axis=1)
-
-
-def _between(low: Floats, high: Floats, share: float) -> Floats:
-    """Interpolate as numpy.quantile does, which is exact at both ends."""
-    step = high - low
-    return low + step * share if share < 0.5 else high - step * (1 - share)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import re
 from collections.abc import Callable, Mapping
 from typing import TypeAlias, TypeVar
 
-from .._storage.cache_folder import make_cache_folder
+from .._storage.cache_folder import cache_folder, make_cache_folder
 from .._storage.cached_result import UnusableError, read_result, write_result
+from .._storage.digest import digest_text
 from .._storage.file_lock import file_lock
 from ..checks import counted
 
@@ -17,13 +19,15 @@ logger = logging.getLogger("torchrec_io")
 
 _Result = TypeVar("_Result")
 
+_SUFFIX = ".tfpass"
+
 # Everything that the result of a pass depends on, as texts that are equal if nothing changed, by
 # their names in messages.
 Identity: TypeAlias = Mapping[str, str]
 
 
 def cached_pass(
-    path: str,
+    key: str,
     what: str,
     identity: Identity,
     evaluate: Callable[[], tuple[_Result, int]],
@@ -37,8 +41,8 @@ def cached_pass(
     If several processes ask for the same result, one makes the pass and the others wait for it.
 
     Args:
-        path: Path of the result in the cache directory.
-        what: Name of the result for messages.
+        key: Name of the result. Results of equal names replace each other.
+        what: Name of the result in messages.
         identity: Everything that the result depends on.
         evaluate: Makes the pass. It returns the result and the number of records that could not be
             read or parsed.
@@ -51,6 +55,9 @@ def cached_pass(
     def waiting() -> None:
         logger.info("waiting for another process that evaluates %s", what)
 
+    shown = re.sub(r"[^A-Za-z0-9_-]+", "-", key)[:40]
+    encoded = key.encode("utf-8", "surrogatepass")
+    path = os.path.join(cache_folder(), f"{shown}-{digest_text(encoded, size=10)}{_SUFFIX}")
     with contextlib.suppress(OSError):  # such as a read-only home
         make_cache_folder(os.path.dirname(path))
     with file_lock(f"{path}.lock", waiting):

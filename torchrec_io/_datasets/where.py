@@ -6,12 +6,12 @@ import dataclasses
 import json
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import torch
 
-from .._order.selection import Mask, SubsetBuilder
+from .._order.selection import Mask, Subset, SubsetBuilder
 from .._records.index import RecordIndex
 from .._schema.feature_mapping import FeatureMapping
 from .._storage.digest import digest_text
@@ -20,16 +20,27 @@ from .._tensors.batch import Batch
 from .._tensors.loaded import Loaded
 from ..checks import counted, suggest_names
 from ..errors import SchemaError
-from .pass_cache import Identity
+from .pass_cache import Identity, cached_pass
 from .pass_progress import shown_progress
 from .pipeline import IndexedPipeline
 from .record_loader import RecordLoader
 from .record_scan import load_all
-from .selection_cache import Picked, cached_pick
 from .worker_state import WorkerState
 
 # Takes a Batch, or a list of items of a schema without columns; returns a bool for each record.
 Predicate: TypeAlias = Callable[[Any], Any]
+
+
+class Picked(NamedTuple):
+    """The result of a predicate.
+
+    Attributes:
+        positions: Positions of the chosen records, among those to choose from.
+        lost: Number of records that could not be read or parsed, and so are not chosen.
+    """
+
+    positions: Subset
+    lost: int
 
 
 def pick_where(
@@ -67,9 +78,21 @@ def pick_where(
 
     if cache_key is None:
         return evaluate()
-    identity = identity_of(pipeline, names)
     total = len(pipeline.record_order)
-    return cached_pick(cache_key, identity, total, evaluate, allow_lost=allows_lost(pipeline))
+
+    def decode(bits: bytes) -> Subset:
+        return Subset(total, np.frombuffer(bits, "<u8").astype(np.uint64))
+
+    result = cached_pass(
+        cache_key,
+        f"the predicate of {cache_key!r}",
+        identity_of(pipeline, names),
+        evaluate,
+        encode=lambda positions: positions.words.astype("<u8", copy=False).tobytes(),
+        decode=decode,
+        allow_lost=allows_lost(pipeline),
+    )
+    return Picked(*result)
 
 
 def checked_names(argument: str, names: Any, schema: Any) -> list[str]:

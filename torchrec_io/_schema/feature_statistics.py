@@ -48,7 +48,7 @@ class FeatureStatistics:
     q01: Floats | None = None
     q99: Floats | None = None
     count: int | None = None
-    mask: npt.NDArray[np.bool_] | None = None
+    mask: Numbers = None
 
     def __post_init__(self) -> None:
         for name in (*ARRAYS, "mask"):

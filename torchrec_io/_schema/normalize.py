@@ -50,18 +50,14 @@ class Normalize(Spec):
     clip: float | None = None
 
     def __post_init__(self) -> None:
-        offset = _array_of("offset", self.offset, "iuf")
-        set_fields(self, offset=_nested(offset.astype(float).tolist()))
-        scale = _array_of("scale", self.scale, "iuf", offset.shape)
-        set_fields(self, scale=_nested(scale.astype(float).tolist()))
+        set_fields(self, offset=_checked("offset", self.offset, float))
+        set_fields(self, scale=_checked("scale", self.scale, float, self.shape))
         if self.mask is not None:
-            mask = _array_of("mask", self.mask, "b", offset.shape)
-            set_fields(self, mask=_nested(mask.tolist()))
+            set_fields(self, mask=_checked("mask", self.mask, bool, self.shape))
         if self.clip is not None:
-            clip = float(_array_of("clip", self.clip, "iuf", ()))
-            if clip <= 0:
-                raise SchemaError(f"clip must be positive, got {self.clip!r}")
-            set_fields(self, clip=clip)
+            set_fields(self, clip=_checked("clip", self.clip, float, ()))
+            if self.clip <= 0:
+                raise SchemaError(f"clip must be positive, got {self.clip}")
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -72,10 +68,10 @@ class Normalize(Spec):
         """Return normalized values.
 
         Args:
-            values: Array, Tensor or nested list ``[..., *shape]`` of numbers.
+            values: Array or Tensor ``[..., *shape]`` of numbers.
 
         Returns:
-            An array or a Tensor of the same shape; float64 if the values are, else float32.
+            An array or Tensor of the same shape; float64 if the values are, else float32.
         """
         floats, (offset, _, divisor, limit) = self._prepared(values)
         with np.errstate(all="ignore"):  # the result of values that are not finite is not, too
@@ -87,10 +83,10 @@ class Normalize(Spec):
         """Return the values of normalized ones, such as the actions that a policy returns.
 
         Args:
-            values: Array, Tensor or nested list ``[..., *shape]`` of numbers.
+            values: Array or Tensor ``[..., *shape]`` of numbers.
 
         Returns:
-            An array or a Tensor of the same shape; float64 if the values are, else float32.
+            An array or Tensor of the same shape; float64 if the values are, else float32.
         """
         floats, (offset, scale, *_) = self._prepared(values)
         restored: _Values = floats * scale + offset
@@ -153,20 +149,20 @@ def check_normalize(normalize: Any, dtype: str, shape: tuple[int, ...]) -> Norma
     return normalize
 
 
-def _array_of(
-    name: str, value: Any, kinds: str, shape: tuple[int, ...] | None = None
-) -> npt.NDArray[Any]:
-    """Return an argument as an array of some kinds of dtypes, and of a shape if it is given."""
+def _checked(
+    name: str, value: Any, kind: type[float | bool], shape: tuple[int, ...] | None = None
+) -> Any:
+    """Return an argument as a number or bool, or as nested tuples, of a shape if it is given."""
     try:
         array = np.asarray(value)
     except (TypeError, ValueError):  # lists of different lengths, a Tensor on a GPU
         array = np.asarray(None)
+    kinds, wanted = ("b", "bools") if kind is bool else ("iuf", "finite numbers")
     if array.dtype.kind not in kinds or not np.isfinite(array).all():
-        wanted = "bools" if kinds == "b" else "finite numbers"
         raise SchemaError(f"{name} must be {wanted}, got {value!r}")
     if shape is not None and array.shape != shape:
         raise SchemaError(f"{name} must have the shape {list(shape)}, got {list(array.shape)}")
-    return array
+    return _nested(array.astype(kind).tolist())
 
 
 def _nested(value: Any) -> Any:
