@@ -145,6 +145,17 @@ def test_steps_of_large_episodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert len(reads) < 20
 
 
+def test_steps_with_offsets(tmp_path: Path) -> None:
+    """Each step counts once, as the sample that it is the own step of."""
+    values = [[float(i * k) for i in range(3 * k)] for k in range(5)]
+    path = write_tfrecord(tmp_path / "x", [example_of(**{"steps/a": v}) for v in values])
+    episodes = tio.TFRecordDataset(path, {"steps": {"a": tio.VarLenFeature("float32")}})
+    repeated = episodes.steps(range(4), outside="repeat")
+    check(tio.statistics(repeated, "steps")["steps/a"], [x for v in values for x in v])
+    dropped = tio.statistics(episodes.steps(range(4)), "steps")["steps/a"]
+    check(dropped, [x for v in values for x in v[:-3]])
+
+
 # ---- the cache ----
 
 

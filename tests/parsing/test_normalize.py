@@ -146,6 +146,23 @@ def test_steps(path: Path, batch_size: int | None) -> None:
     assert torch.equal(rows, torch.cat([expected(i)["ragged"] for i in range(COUNT)]))
 
 
+def test_steps_outside_of_an_episode(tmp_path: Path) -> None:
+    schema = {
+        "steps": {
+            "action": tio.RaggedFeature("float32", partitions=[ROWS], normalize=PAIR),
+            "image": tio.SequenceFeature(tio.RawFeature("uint8", [300])),
+        }
+    }
+    actions, images = [1.0, -1.0, 3.0, 3.0], [b"a" * 300, b"b" * 300]
+    record = example_of(**{"steps/action": actions, "steps/image": images})
+    path = write_tfrecord(tmp_path / "x", [record])
+    for outside, last in (("zeros", [0.0, 0.0]), ("repeat", [1.0, 1.0])):
+        dataset: Any = tio.TFRecordDataset(path, schema)
+        offsets = {"action": range(3), "image": 0}
+        first, _ = dataset.steps(offsets, outside=outside)
+        assert first["steps"]["action"].tolist() == [[0.0, 0.0], [1.0, 1.0], last]
+
+
 def test_valid_ranges_are_of_stored_values() -> None:
     # 0 to 1000 become -0.5 to 499.5 and 0.25 to 250.25.
     assert tio.parse_example(example_of(fixed=[0.0, 0.0]), NORMALIZED)["fixed"].tolist() == [

@@ -24,7 +24,7 @@ from .pipeline import IndexedPipeline
 from .record_loader import RecordLoader
 from .record_scan import load_all
 from .selecting import SelectingDataset
-from .where import allows_lost, checked_names, identity_of, items_of, narrowed_loader
+from .where import allows_lost, checked_names, identity_of, items_of, pass_loader
 from .worker_state import WorkerState
 
 # The extreme values of this many elements and of a long dataset fit in memory.
@@ -48,8 +48,8 @@ def statistics(dataset: SelectingDataset, names: str | Sequence[str]) -> Statist
     Statistics are of the stored values: the ``transform`` of the dataset is not called.
 
     Args:
-        dataset: A dataset of indexed files with a schema. For statistics of single steps of
-            episodes, it is ``episodes.steps()``.
+        dataset: A dataset of indexed files with a schema. Of a dataset of steps, each sample is its
+            own step, whatever the offsets.
         names: Flat names of features with the same number of values in every sample, of any dtype
             of numbers or bool; or names of dicts, which stand for all features in them.
 
@@ -76,7 +76,7 @@ def statistics(dataset: SelectingDataset, names: str | Sequence[str]) -> Statist
     for name in flat:
         if specs[name].normalize is not None:
             raise ValueError(f"the feature {name!r} must not be normalized already")
-    loader = narrowed_loader(pipeline, flat)
+    loader = pass_loader(pipeline, pipeline.loader.parser.of_own_steps().of_features(flat))
     items = loader.empty_items()
     for name in flat:
         _values_of(items, name)

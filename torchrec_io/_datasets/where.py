@@ -17,6 +17,7 @@ from .._schema.feature_mapping import FeatureMapping
 from .._storage.digest import digest_text
 from .._storage.thread_pool import map_in_threads
 from .._tensors.batch import Batch
+from .._tensors.block_parser import BlockParser
 from .._tensors.loaded import Loaded
 from ..checks import counted, suggest_names
 from ..errors import SchemaError
@@ -71,7 +72,8 @@ def pick_where(
         if pipeline.loader.parser.schema is None:
             raise ValueError("features must be None for a dataset without a schema of features")
         names = checked_names("features", features, pipeline.loader.parser.schema)
-    loader = narrowed_loader(pipeline, names)
+    parser = pipeline.loader.parser
+    loader = pass_loader(pipeline, parser if names is None else parser.of_features(names))
 
     def evaluate() -> Picked:
         return _evaluate(pipeline, loader, state, predicate)
@@ -119,15 +121,11 @@ def checked_names(argument: str, names: Any, schema: Any) -> list[str]:
     return listed
 
 
-def narrowed_loader(pipeline: IndexedPipeline, names: Sequence[str] | None) -> RecordLoader:
-    """Return a loader of some features of single records, for a pass in the stored order."""
-    # Blocks of a shuffle do not help in the stored order.
+def pass_loader(pipeline: IndexedPipeline, parser: BlockParser) -> RecordLoader:
+    """Return a loader for a pass over the records in their stored order."""
+    # The reader of single records: blocks of a shuffle do not help.
     order = dataclasses.replace(pipeline.record_order, shuffle=False)
-    parser = pipeline.loader.parser
-    return RecordLoader(
-        order.fit_reader(pipeline.records, 1),
-        parser if names is None else parser.of_features(names),
-    )
+    return RecordLoader(order.fit_reader(pipeline.records, 1), parser)
 
 
 def allows_lost(pipeline: IndexedPipeline) -> bool:

@@ -96,7 +96,6 @@ class StepParser(BlockParser):
         return ExampleBlockParser(self.schema)
 
     def of_own_steps(self) -> StepParser:
-        """Return the parser of the same samples without offsets: of their own steps alone."""
         return StepParser(self.schema, self._episodes, StepOffsets())
 
     def of_features(self, names: Sequence[str]) -> StepParser:
@@ -181,9 +180,7 @@ class StepParser(BlockParser):
             is_wrong = (found != counts) & ~(is_slim & (name in self._keys))
             for row in np.flatnonzero(is_wrong).tolist():
                 steps = counted(int(found[row]), "step")
-                reason = (
-                    f"it has {steps}, but {self._episodes.name!r} has {counts[row]}"
-                )
+                reason = f"it has {steps}, but {self._episodes.name!r} has {counts[row]}"
                 failures.append(RecordFailure(row, name, None, reason))
         return failures
 
