@@ -153,9 +153,11 @@ def test_steps_outside_of_an_episode(tmp_path: Path) -> None:
             "image": tio.SequenceFeature(tio.RawFeature("uint8", [300])),
         }
     }
-    actions, images = [1.0, -1.0, 3.0, 3.0], [b"a" * 300, b"b" * 300]
-    record = example_of(**{"steps/action": actions, "steps/image": images})
-    path = write_tfrecord(tmp_path / "x", [record])
+    values: dict[str, Any] = {
+        "steps/action": [1.0, -1.0, 3.0, 3.0],
+        "steps/image": [b"a" * 300, b"b" * 300],
+    }
+    path = write_tfrecord(tmp_path / "x", [example_of(**values)])
     for outside, last in (("zeros", [0.0, 0.0]), ("repeat", [1.0, 1.0])):
         dataset: Any = tio.TFRecordDataset(path, schema)
         offsets = {"action": range(3), "image": 0}

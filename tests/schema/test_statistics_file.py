@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import torchrec_io as tio
@@ -130,5 +131,19 @@ def test_by() -> None:
     assert normalized(values).tolist() == [0.0, 0.0]
     assert normalized.denormalize(normalized(values)).tolist() == [0.5, 2.0]
     assert STATE.by("mean", "std")(5.0) == 2.0
+    rounded = FEATURE(mean=[0.1, 3e-8], std=[1e-17, 1e-8])  # of 0.1 alone, and of other values
+    assert rounded.by("mean", "std").scale == (0.0, 1e-8)
     with pytest.raises(ValueError, match=r"by\(\) takes .* got 'min' and 'std'"):
         ACTION.by("min", "std")
+
+
+def test_the_rules_of_others() -> None:
+    """The formulas of Octo and OpenVLA, with their addition to the divisor."""
+    values = np.random.default_rng(0).normal(size=(100, 2))
+    low, high = np.quantile(values, [0.01, 0.99], axis=0)
+    mean, std = values.mean(axis=0), values.std(axis=0)
+    stats = tio.FeatureStatistics(mean=mean, std=std, q01=low, q99=high)
+    expected = np.clip(2 * (values - low) / (high - low + 1e-8) - 1, -1, 1)
+    np.testing.assert_allclose(stats.by("q01", "q99", clip=1)(values), expected, atol=1e-7)
+    standard = (values - mean) / (std + 1e-8)
+    np.testing.assert_allclose(stats.by("mean", "std")(values), standard, atol=1e-7)

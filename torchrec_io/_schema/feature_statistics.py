@@ -17,6 +17,7 @@ MOMENTS = ("mean", "std")
 BOUNDS = ("min", "max")
 QUANTILES = ("q01", "q99")
 ARRAYS = (*MOMENTS, *BOUNDS, *QUANTILES)
+_LEAST_SCALE = 1e-8  # what Octo, OpenVLA and LeRobot add to the divisor
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -78,8 +79,9 @@ class FeatureStatistics:
         ``by("q01", "q99")`` and ``by("min", "max")`` map the two to -1 and 1; ``by("mean", "std")``
         makes the mean 0 and the standard deviation 1. These are the rules of ``Normalize`` of
         openpi, of ``normalize_action_and_proprio`` of Octo and OpenVLA, and of
-        ``NormalizerProcessorStep`` of LeRobot. These add 1e-6 or 1e-8 to the divisor; nothing is
-        added here, so that the inverse is exact.
+        ``NormalizerProcessorStep`` of LeRobot. These add 1e-6 or 1e-8 to the divisor. Here nothing
+        is added, so that the inverse is exact, but a scale below 1e-8 becomes 0: the element is
+        constant, and its statistics may be rounded.
 
         Args:
             low: Name of the first statistic.
@@ -99,10 +101,11 @@ class FeatureStatistics:
         first, second = self.pick(low), self.pick(high)
         if high != "std":
             first, second = (first + second) / 2, (second - first) / 2
-        return Normalize(first, second, self.mask if mask is None else mask, clip)
+        scale = np.where(second < _LEAST_SCALE, 0.0, second)
+        return Normalize(first, scale, self.mask if mask is None else mask, clip)
 
     def pick(self, name: str) -> Any:
-        """Return a statistic by its name.
+        """Internal interface: return a statistic by its name.
 
         Raises:
             ValueError: If there is none.

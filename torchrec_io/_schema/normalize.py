@@ -28,8 +28,8 @@ class Normalize(Spec):
     :meth:`FeatureStatistics.by` makes it from statistics. A call normalizes values outside of a
     dataset, such as the state that a robot reports: ``normalize(state)``.
 
-    An element whose scale is 0 had one value in the data. It becomes 0, as in
-    ``normalize_action_and_proprio`` of OpenVLA, and :meth:`denormalize` returns that value.
+    An element whose scale is 0 is constant in the data. It becomes 0, as in
+    ``normalize_action_and_proprio`` of OpenVLA, and :meth:`denormalize` returns its offset.
 
     Args:
         offset: Offset of each element; finite numbers of any shape. The shape must be that of the
