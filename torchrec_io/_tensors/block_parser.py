@@ -125,6 +125,10 @@ class BlockParser:
         """Return the parser whose samples are whole records."""
         return self
 
+    def of_own_steps(self) -> BlockParser:
+        """Return the parser of the same samples without offsets: of their own steps alone."""
+        return self
+
     def fit_reader(self, reader: Reader) -> Reader:
         """Return the reader that reads what this parser needs of records: by default all."""
         return reader
