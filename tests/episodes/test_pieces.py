@@ -31,14 +31,13 @@ def array(number: int, step: int) -> bytes:
 
 
 def record(number: int, count: int = STEPS) -> bytes:
-    return example_of(
-        **{
-            "name": [b"%d" % number],
-            "other": [bytes(3000)],  # not in the schema
-            "steps/id": [100 * number + step for step in range(count)],
-            "steps/array": [array(number, step) for step in range(count)],
-        }
-    )
+    values: dict[str, Any] = {
+        "name": [b"%d" % number],
+        "other": [bytes(3000)],  # not in the schema
+        "steps/id": [100 * number + step for step in range(count)],
+        "steps/array": [array(number, step) for step in range(count)],
+    }
+    return example_of(**values)
 
 
 def write(path: Path, records: int = 3) -> Path:
@@ -155,7 +154,8 @@ class TestUnusualRecords:
     """Records that protobuf reads, but no pieces of which are known, are read as a whole."""
 
     def records(self) -> list[bytes]:
-        ids = example_of(**{"steps/id": [0, 1], "name": [b"0"]})
+        values: dict[str, Any] = {"steps/id": [0, 1], "name": [b"0"]}
+        ids = example_of(**values)
         arrays = entry("steps/array", bytes_feature(array(0, 0), array(0, 1)))
         twice = entry("steps/array", bytes_feature(b"x"))
         return [
@@ -209,7 +209,7 @@ def test_steps_of_a_replaced_schema(tmp_path: Path) -> None:
 
 
 def test_sequence_examples(tmp_path: Path) -> None:
-    lists = {
+    lists: dict[str, Any] = {
         "array": [[array(0, step)] for step in range(STEPS)],
         "id": [[step] for step in range(STEPS)],
         "words": [[b"x"] * (step % 3) for step in range(STEPS)],
