@@ -96,6 +96,7 @@ def test_parts_are_concatenated() -> None:
     assert state.dtype == torch.float32
     assert state.tolist() == [[0, 1, 2, 3, 4, 5, 0, 7], [20, 21, 22, 23, 24, 25, 0, 27]]
     assert action.tolist() == [[0.5] * 6 + [0.0], [0.25] * 6 + [1.0]]
+    assert taco.concat(next(iter(batch.samples())), "action").tolist() == action[0].tolist()
 
 
 def test_one_number_for_each_step() -> None:

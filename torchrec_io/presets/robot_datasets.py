@@ -16,6 +16,7 @@ from typing import Any, Literal, NamedTuple
 import torch
 from torch import Tensor
 
+from .._schema.nesting import SEPARATOR, leaves_of
 from .._tensors.batch import Batch
 from ..checks import UnknownNameError
 from .layouts import expand_names
@@ -94,50 +95,59 @@ class OxeDataset:
 
     def concat(
         self,
-        batch: Batch,
+        values: Batch | Mapping[str, Any],
         which: Literal["state", "action"],
         rules: Mapping[str, Callable[[Tensor], Tensor]] | None = None,
     ) -> Tensor:
         """Return the state or the action of steps, or of windows of steps, in one Tensor.
 
         Args:
-            batch: Batch of steps, for example in a ``transform``.
+            values: Batch or sample of steps, for example in a ``transform``.
             which: "state" or "action".
-            rules: Functions for the rules of :class:`OxePart` that need more than one step or have
-                no function here, that is all but "clip" and "invert". They replace those, too.
+            rules: Functions for the rules of :class:`OxePart` that have none here: all but "clip"
+                and "invert". Functions for these two replace those here.
 
         Returns:
-            float32 ``[B, n]``, or ``[B, window, n]``.
+            float32 ``[B, n]``, or ``[B, window, n]``; without B for a sample.
 
         Raises:
-            KeyError: If the batch lacks a feature.
+            KeyError: If a feature is missing.
             ValueError: If the dataset has no state, or if a rule has no function.
         """
         parts: tuple[OxePart, ...] = getattr(self, which)
-        known = {**_RULES, **(rules or {})}
-        first = next((part.feature for part in parts if part.feature), None)
-        if first is None:
+        if not parts:
             raise ValueError(f"the tables use no {which} of {self.name!r}")
-        columns = {p.feature: batch.tensor(p.feature).float() for p in parts if p.feature}
-        axes = max(column.dim() for column in columns.values())
+        columns = {SEPARATOR.join(path): value for path, value in leaves_of(dict(values.items()))}
+        names = [part.feature for part in parts if part.feature]
+        for name in names:
+            if name not in columns:
+                raise UnknownNameError(name, columns, "the steps have")
+        # One number for each step has no axis of its own.
+        widest = max((columns[name] for name in names), key=Tensor.dim)
         found = []
         for part in parts:
-            if part.feature is None:
-                shape = next(c.shape[:-1] for c in columns.values() if c.dim() == axes)
-                values = torch.zeros(*shape, part.stop or 0, device=columns[first].device)
-            else:
-                column = columns[part.feature]  # one number for each step has no axis
-                values = column if column.dim() == axes else column[..., None]
-                values = values[..., part.start : part.stop]
+            numbers = columns[part.feature].float() if part.feature else None
+            if numbers is None:
+                numbers = widest.new_zeros(*widest.shape[:-1], part.stop or 0, dtype=torch.float32)
+            elif numbers.dim() < widest.dim():
+                numbers = numbers[..., None]
+            numbers = numbers[..., part.start : part.stop]
             for rule in part.rules:
-                if rule not in known:
-                    raise ValueError(
-                        f"{part.feature!r} needs a function for the rule {rule!r}: pass "
-                        f"rules={{{rule!r}: function}}"
-                    )
-                values = known[rule](values)
-            found.append(values)
+                numbers = _function_of(rule, part, rules or {})(numbers)
+            found.append(numbers)
         return torch.cat(found, -1)
+
+
+def _function_of(
+    rule: str, part: OxePart, rules: Mapping[str, Callable[[Tensor], Tensor]]
+) -> Callable[[Tensor], Tensor]:
+    function = rules.get(rule) or _RULES.get(rule)
+    if function is None:
+        raise ValueError(
+            f"{part.feature!r} needs a function for the rule {rule!r}: pass "
+            f"rules={{{rule!r}: function}}"
+        )
+    return function
 
 
 def oxe(name: str) -> OxeDataset:
