@@ -9,9 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.conftest import TESTS
-
-DATA = TESTS / "data"
+from tests.conftest import ROOT
 
 
 def files_below(folder: Path) -> dict[str, Any]:
@@ -33,18 +31,22 @@ def contents(path: Path) -> Any:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("script", "folder"),
-    [("make_tfds_golden.py", "tfds"), ("make_robots_golden.py", "robots")],
+    [
+        ("tests/data/make_tfds_golden.py", "tests/data/tfds"),
+        ("tests/data/make_robots_golden.py", "tests/data/robots"),
+        ("examples/data/make_robots.py", "examples/data/robots"),
+    ],
 )
 def test_tfds_writes_the_golden_directories(
     script: str, folder: str, tf_python: str, tmp_path: Path
 ) -> None:
     made = subprocess.run(
-        [tf_python, str(DATA / script), str(tmp_path / folder)],
+        [tf_python, str(ROOT / script), str(tmp_path / "made")],
         capture_output=True,
         text=True,
         check=False,
     )
     assert made.returncode == 0, made.stderr
-    written, committed = files_below(tmp_path / folder), files_below(DATA / folder)
+    written, committed = files_below(tmp_path / "made"), files_below(ROOT / folder)
     assert sorted(written) == sorted(committed)
     assert [name for name in committed if written[name] != committed[name]] == []
