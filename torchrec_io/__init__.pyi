@@ -59,6 +59,7 @@ from ._writing.encode import encode_sequence_examples as encode_sequence_example
 from ._writing.record_writer import TFRecordWriter as TFRecordWriter
 from ._writing.shards import ShardedWriter as ShardedWriter
 from ._writing.shards import shard_path as shard_path
+from .episodes.offsets import LaterStep as LaterStep
 from .errors import ConversionError as ConversionError
 from .errors import CorruptRecordError as CorruptRecordError
 from .errors import DecodeError as DecodeError

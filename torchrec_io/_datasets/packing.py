@@ -166,8 +166,8 @@ class RowLoader(RecordLoader):
         others = (name for name in names if name not in self._packed)
         return [*made_columns(self._pack)[-2:], *others]
 
-    def plan(self, units: Any) -> Any:
-        return self.reader.plan(units.numbers)
+    def plan(self, units: Any, random: RecordRandom = DEFAULT_RANDOM) -> Any:
+        return self.reader.plan_with(units.numbers, random)
 
     def load_jobs(self, jobs: Sequence[LoadJob]) -> list[Loaded]:
         batches = [job.units for job in jobs]

@@ -20,7 +20,7 @@ from .columns.base import (
     MAX_ARENA_BYTES,
     ColumnBuilder,
     DenseLayout,
-    ElementSelection,
+    ElementSelections,
     LocatedBlock,
 )
 from .failures import Failures, RecordFailure
@@ -104,7 +104,7 @@ class ExampleParser:
         block: RecordBlock | RecordList,
         random: RecordRandom = DEFAULT_RANDOM,
         threads: int | None = None,
-        selection: ElementSelection | None = None,
+        selections: ElementSelections | None = None,
     ) -> LocatedBlock:
         """Locate the values of a block: the first pass.
 
@@ -112,11 +112,11 @@ class ExampleParser:
             block: The records.
             random: Source of random numbers.
             threads: Number of threads that decode images; by default that of the CPUs.
-            selection: Elements of sequences to decode; by default all. With a selection, the column
+            selections: Elements of sequences to decode; by default all. With some, the column
                 of a sequence with a length is a Ragged.
         """
         located = self._open(block, random, threads)
-        located.selection = selection
+        located.selections = selections or {}
         if self.is_fixed and located.is_plausible:
             located.reads = _core.BatchReads.of_records(located.records)
         else:
