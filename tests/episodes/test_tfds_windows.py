@@ -44,7 +44,7 @@ def test_windows_are_those_of_tf_data(name: str) -> None:
         check(column(batch, feature), expected()[f"{name}: {feature}"], feature)
         valid = expected().get(f"{name}: valid {feature}")
         if case.outside != "drop" and valid is not None:
-            found = batch.valid[f"steps/{feature}"]
+            found = batch["valid"][f"steps/{feature}"]
             assert found.dtype == torch.bool
             assert np.array_equal(found.numpy(), valid), feature
 
@@ -93,7 +93,7 @@ def test_steps_of_from_tfds() -> None:
 @pytest.mark.parametrize("name", STATISTICS)
 def test_statistics_are_those_of_numpy(name: str) -> None:
     episodes = tio.TFRecordDataset.from_tfds(ROBOTS / name, "train")
-    stats = tio.statistics(episodes, STATISTICS[name])
+    stats = tio.statistics(episodes.steps(), STATISTICS[name])
     for feature in STATISTICS[name]:
         found = stats[feature]
         assert found.count == sum(LENGTHS[name])
