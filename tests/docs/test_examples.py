@@ -91,10 +91,8 @@ def test_train_gpt() -> None:
     assert float(last) < float(first) / 1.8
 
 
-@pytest.mark.parametrize(
-    "processes",
-    [pytest.param(1, marks=pytest.mark.slow), pytest.param(2, marks=pytest.mark.slow)],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("processes", [1, 2])
 def test_train_policy(processes: int) -> None:
     options = ("--standalone", "--local-addr=127.0.0.1", f"--nproc-per-node={processes}")
     start = ("-m", "torch.distributed.run", *options) if processes > 1 else ()
