@@ -22,15 +22,13 @@ from .._parsing.layout import (
     names_of,
 )
 from .._tensors.arena import allocate_for
-from .._tensors.batch import Batch
+from .._tensors.batch import VALID, Batch
 from .._tensors.columns import Columns, Form
 from .._tensors.gather import spans_of
 from .._tensors.row_copy import RowCopy, TakenRows
 
 Mask: TypeAlias = npt.NDArray[np.bool_]
 
-# Name of the dict of masks in a batch: which steps exist.
-VALID = "valid"
 # The source of rows of padding; see RowGather in row_gather.h.
 _PADDING = -1
 

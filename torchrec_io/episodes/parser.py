@@ -100,9 +100,11 @@ class StepParser(BlockParser):
         return StepParser(self.schema, self._episodes, StepOffsets())
 
     def of_features(self, names: Sequence[str]) -> StepParser:
-        # The group needs a feature with steps.
-        needed = [*names, self._episodes.counter.names[0]]
-        return StepParser(self.schema.narrow(needed), self._episodes, self._offsets)
+        schema = self.schema.narrow(names)
+        if self._specs.keys().isdisjoint(schema):  # the group needs a feature with steps
+            least = min(self._specs, key=self._keys.__contains__)
+            schema = self.schema.narrow([*names, least])
+        return StepParser(schema, self._episodes, self._offsets)
 
     def fit_reader(self, reader: Reader) -> Reader:
         table, keys = self._episodes.table, self._piece_keys
@@ -181,9 +183,7 @@ class StepParser(BlockParser):
             is_wrong = (found != counts) & ~(is_slim & (name in self._keys))
             for row in np.flatnonzero(is_wrong).tolist():
                 steps = counted(int(found[row]), "step")
-                reason = (
-                    f"it has {steps}, but {self._episodes.name!r} has {counts[row]}"
-                )
+                reason = f"it has {steps}, but {self._episodes.name!r} has {counts[row]}"
                 failures.append(RecordFailure(row, name, None, reason))
         return failures
 

@@ -18,10 +18,10 @@ from .._datasets.worker_state import WorkerState
 from .._order.selection import Subset
 from .._parsing.lengths import find_lengths
 from .._schema.schema import Schema
+from .._tensors.batch import VALID
 from .._tensors.block_parser import BlockParser
 from ..checks import check_integer, counted
 from ..errors import SchemaError
-from .columns import VALID
 from .offsets import Offsets, Outside, StepOffsets
 from .order import StepOrder, select_samples
 from .parser import Episodes, StepParser
