@@ -45,20 +45,18 @@ def read(name: str, split: str) -> tio.TFRecordDataset:
     preset = tio.presets.oxe(ROBOTS[name][0])
     camera = preset.cameras["primary"]
     episodes = tio.TFRecordDataset.from_tfds(DATA / name, TRAIN, features=preset.features)
-    specs: dict[str, Any] = {camera: IMAGE}
+    specs: dict[str, Any] = {**dict.fromkeys(preset.cameras.values()), camera: IMAGE}
     for feature, stats in tio.statistics(episodes.steps(), ["steps/action"]).items():
         if "gripper" in feature:  # is 0 or 1, and stays so
             continue
         mask = preset.mask if stats.mean.shape == (len(preset.mask),) else None
         normalize = dataclasses.replace(stats, mask=mask).by("mean", "std")
         specs[feature] = dataclasses.replace(episodes.schema[feature], normalize=normalize)
-    others = {other: None for other in preset.cameras.values() if other != camera}
-    used = tio.TFRecordDataset.from_tfds(DATA / name, split, features={**specs, **others})
+    used = tio.TFRecordDataset.from_tfds(DATA / name, split, features=specs)
 
     def to_one_form(sample: tio.Sample) -> dict[str, Tensor]:
-        image = sample["steps"]["observation"][camera.rpartition("/")[2]]
         return {
-            "image": image,
+            "image": sample["steps"]["observation"][camera.rpartition("/")[2]],
             "state": preset.concat(sample, "state"),
             "action": preset.concat(sample, "action", ROBOTS[name][1]),
         }
@@ -185,6 +183,7 @@ def main() -> None:
     parser.add_argument("--output", type=Path, help="folder of the saved run")
     parser.add_argument("--epochs", type=int, default=30)
     args = parser.parse_args()
+    torch.set_num_threads(1)  # more would only wait for each other: the model is tiny
     if dist.is_torchelastic_launched():
         dist.init_process_group("gloo")
     with tempfile.TemporaryDirectory() as temporary:

@@ -44,7 +44,7 @@ def test_windows_are_those_of_tf_data(name: str) -> None:
         check(column(batch, feature), expected()[f"{name}: {feature}"], feature)
         valid = expected().get(f"{name}: valid {feature}")
         if case.outside != "drop" and valid is not None:
-            found = batch["valid"][f"steps/{feature}"]
+            found = batch.valid[f"steps/{feature}"]
             assert found.dtype == torch.bool
             assert np.array_equal(found.numpy(), valid), feature
 
