@@ -40,6 +40,7 @@ COUNTED: dict[str, dict[str, Any]] = {
     "packed chunks": {**_PACKED, "pack": tio.Pack(8, key="tokens", mode="chunk"), "epochs": 2},
     "mixed": {"stop": "first_exhausted"},
     "mixed to the end": {"stop": "all_exhausted"},
+    "mixed with source": {"stop": "all_exhausted", "source": "part"},
 }
 # Those whose position is known only to the process that reads.
 OF_PROCESSES: dict[str, dict[str, Any]] = {
@@ -78,8 +79,13 @@ def open_kind(files: dict[bool, list[str]], name: str, **layout: Any) -> Any:
     paths = files[name in LOSING]
     if "stop" not in options:
         return open_records(paths, **options)
-    parts = [open_records(some, shuffle=True) for some in (paths[0], paths[2:])]
+    own = {"transform": unchanged} if "source" in options else {}
+    parts = [open_records(some, shuffle=True, **own) for some in (paths[0], paths[2:])]
     return tio.mix(parts, weights=[3, 1], **{"batch_size": 4, **options})
+
+
+def unchanged(sample: tio.Sample) -> tio.Sample:
+    return sample
 
 
 def content(item: Any) -> Any:

@@ -166,6 +166,11 @@ def test_statistics_it_explains_all_numbers() -> None:
         assert re.search(rf"^\| .*`{name}`.* \|", text, re.MULTILINE), name
 
 
+def test_normalizing_python_runs(tmp_path: Path) -> None:
+    names = run_page("normalizing.md", tmp_path, [1], 2)
+    assert names["stats"]["steps/action"].count == 36
+
+
 def test_writing_python_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -197,7 +197,8 @@ class TestLaterSteps:
         for number, count in enumerate((1, 40)):
             ids = [ID_STRIDE * number + step for step in range(count)]
             images = [encoded(smooth(4, 5, each)) for each in ids]
-            records.append(example_of(**{"steps/id": ids, "steps/image": images}))
+            values: dict[str, Any] = {"steps/id": ids, "steps/image": images}
+            records.append(example_of(**values))
         write_tfrecord(path, records)
         return path
 
@@ -237,7 +238,7 @@ class TestKeptSteps:
     def test_function_of_single_steps(self) -> None:
         seen: list[set[str]] = []
 
-        def is_kept(batch: tio.Batch) -> torch.Tensor:
+        def is_kept(batch: tio.Batch) -> Any:
             seen.append({*batch["steps"]})
             return batch["steps"]["id"] % 3 == 0
 
@@ -253,7 +254,7 @@ class TestKeptSteps:
     def test_result_of_a_function_is_cached(self) -> None:
         calls: list[int] = []
 
-        def is_kept(batch: tio.Batch) -> torch.Tensor:
+        def is_kept(batch: tio.Batch) -> Any:
             calls.append(1)
             return batch["steps"]["id"] > 5
 
@@ -274,7 +275,8 @@ class TestKeptSteps:
         assert [each[0] for batch in dataset for each in batch["steps"]["id"].tolist()] == wanted
 
     def test_invalid_masks(self) -> None:
-        for mask in ([True], np.zeros(sum(COUNTS)), torch.zeros(2, 2, dtype=torch.bool)):
+        masks: list[Any] = [[True], np.zeros(sum(COUNTS)), torch.zeros(2, 2, dtype=torch.bool)]
+        for mask in masks:
             with pytest.raises(ValueError, match="one bool for each of the 25 steps, got"):
                 episodes().steps(keep=mask)
 

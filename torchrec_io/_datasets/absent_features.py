@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from typing import Any
 
 import numpy as np
@@ -36,11 +36,19 @@ def warn_of_absent_features(pipeline: Pipeline, state: WorkerState) -> None:
         pipeline: The parts of the dataset.
         state: State that is shared with the processes that read the same dataset.
     """
-    schema = pipeline.loader.parser.schema
-    absent = _optional_names(pipeline)
-    if not absent or state.is_marked(Subject.features):
+    if state.is_marked(Subject.features):
         return
     state.mark(Subject.features)
+    parts: Sequence[Pipeline] = pipeline.loader.parts or [pipeline]
+    for part in parts:
+        _warn_of_one(part)
+
+
+def _warn_of_one(pipeline: Pipeline) -> None:
+    schema = pipeline.loader.parser.schema
+    absent = _optional_names(pipeline)
+    if not absent:
+        return
     examined, size, record = 0, 0, b""
     errors = contextlib.suppress(TorchRecIOError, OSError)  # loading the records raises them
     with errors, contextlib.closing(_first_blocks(pipeline)) as blocks:
@@ -74,7 +82,8 @@ def _optional_names(pipeline: Pipeline) -> dict[str, bytes]:
 def _first_blocks(pipeline: Pipeline) -> Generator[RecordBlock]:
     """Yield the first records in their stored order, more and more at a time.
 
-    A pipe has none, because it is read only once. A mixture is read in its order of epoch 0.
+    A pipe has none, because it is read only once. A mixture of alike datasets is read in its
+    order of epoch 0.
     """
     reader: Any = pipeline.loader.reader
     if isinstance(pipeline.order, StreamOrder):

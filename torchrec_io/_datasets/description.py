@@ -87,6 +87,8 @@ def _describe_schema(schema: Any) -> str:
     """Return the kind of item that records become."""
     if schema is None:
         return "bytes"
+    if isinstance(schema, list):  # of the datasets of a mixture
+        return counted(len(schema), "schema")
     if isinstance(schema, Mapping):
         return counted(len(schema), "feature")
     return f"schema={brief(schema)}"

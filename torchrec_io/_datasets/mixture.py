@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Unpack, overload
 
@@ -9,6 +11,8 @@ import numpy as np
 
 from .._order.mixture import MixedOrder, Stop
 from .._records.record_reader import RecordReader
+from .._schema.feature import Feature
+from .._schema.feature_mapping import FeatureMapping
 from ..checks import counted
 from .base import Item_co
 from .indexed import CountedDataset, IndexedDataset
@@ -17,15 +21,23 @@ from .options import (
     MixSampleOptions,
     change_options,
     check_no_length_batches,
+    defaults_of,
     has_length_batches,
     options_of,
     takes_options,
 )
+from .parts_loader import PartsLoader, has_own_transform
 from .pipeline import IndexedPipeline, Pipeline
 
 if TYPE_CHECKING:
     from .._tensors.batch import Batch
     from .._tensors.sample import Sample
+
+
+_FORM_ADVICE = ". A transform of each dataset can bring its samples to one form"
+_TRANSFORM_ADVICE = (
+    ". Each dataset can have a transform of its samples if it has no batch_size: give that to mix()"
+)
 
 
 class MixedDataset(CountedDataset[Item_co]):
@@ -39,6 +51,7 @@ def mix(
     weights: Sequence[float],
     seed: int = 0,
     stop: Stop = "first_exhausted",
+    source: str | None = None,
     batch_size: int,
     **options: Unpack[MixSampleOptions],
 ) -> MixedDataset[Batch]: ...
@@ -49,6 +62,7 @@ def mix(
     weights: Sequence[float],
     seed: int = 0,
     stop: Stop = "first_exhausted",
+    source: str | None = None,
     **options: Unpack[MixSampleOptions],
 ) -> MixedDataset[Item_co]: ...
 @overload
@@ -58,6 +72,7 @@ def mix(
     weights: Sequence[float],
     seed: int = 0,
     stop: Stop = "first_exhausted",
+    source: str | None = None,
     **options: Unpack[MixOptions],
 ) -> MixedDataset[Any]: ...
 @takes_options(MixOptions, unchanged=True)
@@ -67,6 +82,7 @@ def mix(
     weights: Sequence[float],
     seed: int = 0,
     stop: Stop = "first_exhausted",
+    source: str | None = None,
     **options: Unpack[MixOptions],
 ) -> MixedDataset[Any]:
     """Mix several datasets by weight: ``mix([web, books], weights=[0.7, 0.3])``.
@@ -75,23 +91,35 @@ def mix(
     order: its shuffle, seed and split. The dataset chosen at each position is computed from the
     seed, so a mixture is assigned to ranks and workers, saved and resumed as any dataset is.
 
+    Datasets may differ in files, formats, schemas and steps if their samples have one form: the
+    same names, dtypes and shapes. A dataset without ``batch_size`` keeps its own ``transform``,
+    which is called with each of its samples and can bring them to that form. Dicts that it returns
+    are joined as by :func:`collate`.
+
     Args:
-        datasets: The datasets. They must have the same record format, schema and options, except
-            files, split, shuffle and seed.
+        datasets: The datasets. Those without a ``transform`` of samples must have the same schema,
+            except the ``key`` of features, and the same kind of steps. The options below must be
+            equal in all datasets, or given.
         weights: Weight of each dataset; any positive numbers.
         seed: Seed of the choice between datasets. The choice is the same in every epoch; the
             shuffles of the datasets change.
         stop: ``"first_exhausted"`` ends an epoch when a dataset that is chosen has no record left.
             ``"all_exhausted"`` continues without exhausted datasets, so each record comes exactly
             once. ``"endless"`` restarts an exhausted dataset, in its next epoch's order.
+        source: Name of an additional column with the number of each record's dataset, from 0:
+            int64 ``[B]``. Default: there is none.
         options: Options of the mixture, in place of those of its datasets: ``batch_size``,
             ``drop_last``, ``pack``, ``epochs``, ``rank``, ``world_size``, ``uneven``,
-            ``transform``, ``with_key``, ``on_error``, ``num_threads``.
+            ``transform``, ``with_key``, ``on_error``, ``num_threads``. A ``transform`` is called
+            with what the transforms of samples returned. ``pack`` needs datasets that are read
+            alike, without ``source``.
 
     Raises:
-        ValueError: If weights do not match the datasets or are not positive, the datasets differ,
-            one has batches by length or lanes or is empty in an endless mixture, or another
-            argument is invalid.
+        ValueError: If weights do not match the datasets or are not positive, the datasets differ
+            in an option or in form, ``source`` is a name of theirs, one has batches by length or
+            lanes or is empty in an endless mixture, or another argument is invalid. Samples that
+            transforms made, and that have no common form, raise a :class:`TransformError` when
+            they are loaded.
         TypeError: If an option is unknown, or something other than datasets is given.
     """
     parts = [_checked(dataset) for dataset in _as_list(datasets)]
@@ -103,35 +131,115 @@ def mix(
             f"weights must have one number for each of {counted(len(parts), 'dataset')}, "
             f"got {len(weights)}"
         )
-    changes: dict[str, Any] = dict(options)
-    first = parts[0]
-    _check_alike("record format", [part.records.format.name for part in parts])
-    _check_schemas([part.loader.parser.schema or part.schema for part in parts])
-    _check_alike("samples", [part.loader.parser.sample_kind for part in parts])
-    names = {*options_of(MixOptions), "verify_crc", "max_record_bytes"} - {"seed", *changes}
-    for name in sorted(names & first.options.keys()):
-        _check_alike(name, [part.options[name] for part in parts])
+    mixed = _mixed_options(parts, options)
+    _check_forms([part for part in parts if not has_own_transform(part.options)], source)
     sizes = [part.record_order.selection.total for part in parts]
     bases = (np.cumsum(sizes) - sizes).tolist()
     orders = [part.record_order for part in parts]
     order = MixedOrder(orders, weights, seed, stop, bases=bases)
-    indexes = [index for part in parts for index in part.records.indexes]
-    records = RecordReader(
-        indexes,
-        verify_crc=first.records.verify_crc,
-        max_record_bytes=first.records.max_record_bytes,
+    paths = [path for part in parts for path in part.paths]
+    difference = _find_difference(parts, source)
+    if difference is None:
+        pipeline = Pipeline.of_records(
+            paths,
+            parts[0].schema,
+            order,
+            reader=_joined_reader(parts),
+            parser=parts[0].loader.parser,
+            options=mixed,
+        )
+        return MixedDataset(pipeline)
+    check_no_length_batches(mixed, difference)
+    schemas = [_schema_of(part) for part in parts]
+    are_equal = all(schema == schemas[0] for schema in schemas)
+    loader = PartsLoader(parts, order, source, mixed)
+    return MixedDataset(Pipeline(paths, schemas[0] if are_equal else schemas, order, loader, mixed))
+
+
+def _mixed_options(parts: Sequence[IndexedPipeline], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of a mixture: those given, and those that are equal in all datasets."""
+    names = options_of(MixOptions).keys()
+    each = [{**defaults_of(names), **part.options} for part in parts]  # other formats have fewer
+    for options in each:
+        if has_own_transform(options):
+            options["transform"] = None
+    for name in sorted(names - changes.keys()):
+        advice = _TRANSFORM_ADVICE if name == "transform" else ""
+        _check_alike(name, [options[name] for options in each], advice)
+    return change_options(MixOptions, each[0], changes)
+
+
+def _check_forms(parts: Sequence[IndexedPipeline], source: str | None) -> None:
+    """Check datasets whose samples are joined as they are: without transforms of their own."""
+    _check_alike("samples", [part.loader.parser.sample_kind for part in parts], _FORM_ADVICE)
+    schemas = [_schema_of(part) for part in parts]
+    for first, schema in itertools.pairwise(schemas):
+        if _have_equal_names(first, schema):
+            for name in schema:  # stored under any key
+                specs = [_without_key(each[name]) for each in (first, schema)]
+                _check_alike(f"the spec of {name!r}", specs, _FORM_ADVICE)
+        else:
+            _check_alike("schema", [first, schema], _FORM_ADVICE)
+    if source is None:
+        return
+    if not isinstance(source, str) or not source:
+        raise ValueError(f"source must be the name of a column, or None, got {source!r}")
+    for schema in schemas:
+        known = schema.names_of(source) if isinstance(schema, FeatureMapping) else None
+        if known is None:
+            raise ValueError(
+                "source needs datasets with a schema of features, or with transforms that return "
+                f"dicts, got one with schema={schema!r}"
+            )
+        if known:
+            raise ValueError(f"source must be a new name, but a dataset has a feature {source!r}")
+
+
+def _find_difference(parts: Sequence[IndexedPipeline], source: str | None) -> str | None:
+    """Return what keeps the records of all datasets from being read as those of one; or None."""
+    if any(part.loader.parser.sample_kind != "records" for part in parts):
+        return "a dataset of steps"
+    if any(has_own_transform(part.options) for part in parts):
+        return "a mixture of datasets with transforms of samples"
+    compared = {
+        "record format": [part.records.format.name for part in parts],
+        "schema": [_schema_of(part) for part in parts],
+        "verify_crc": [part.records.verify_crc for part in parts],
+        "max_record_bytes": [part.records.max_record_bytes for part in parts],
+    }
+    for name, values in compared.items():
+        if _find_other(values) is not None:
+            return f"a mixture of datasets that differ in {name}"
+    return None if source is None else "a mixture with source"
+
+
+def _have_equal_names(first: Any, other: Any) -> bool:
+    return (
+        isinstance(first, FeatureMapping)
+        and isinstance(other, FeatureMapping)
+        and (first.keys(), first.paths) == (other.keys(), other.paths)
+    )
+
+
+def _without_key(spec: Feature) -> Feature:
+    changed: Any = spec
+    return spec if spec.key is None else dataclasses.replace(changed, key=None)
+
+
+def _joined_reader(parts: Sequence[IndexedPipeline]) -> RecordReader:
+    """Return a reader of the records of datasets with the same options."""
+    first = parts[0].records
+    return RecordReader(
+        [index for part in parts for index in part.records.indexes],
+        verify_crc=first.verify_crc,
+        max_record_bytes=first.max_record_bytes,
         cache_bytes=max(part.records.cache_bytes for part in parts),
         cache=next((part.records.cache for part in parts if part.records.cache), None),
     )
-    parser = first.loader.parser.for_mixture([part.loader.parser for part in parts])
-    mixed = change_options(MixOptions, first.options, changes)
-    if not orders[0].can_batch_by_length:
-        check_no_length_batches(mixed, "a dataset of steps")
-    paths = [path for part in parts for path in part.paths]
-    pipeline = Pipeline.of_records(
-        paths, first.schema, order, reader=records, parser=parser, options=mixed
-    )
-    return MixedDataset(pipeline)
+
+
+def _schema_of(part: IndexedPipeline) -> Any:
+    return part.loader.parser.schema or part.schema
 
 
 def _as_list(datasets: Any) -> list[Any]:
@@ -157,16 +265,14 @@ def _checked(dataset: Any) -> IndexedPipeline:
     return dataset._pipeline
 
 
-def _check_schemas(schemas: list[Any]) -> None:
-    first, *others = schemas
-    for other in others:
-        if isinstance(other, Mapping) and isinstance(first, Mapping) and [*other] == [*first]:
-            for name in other:
-                _check_alike(f"the spec of {name!r}", [first[name], other[name]])
-    _check_alike("schema", schemas)
+def _check_alike(name: str, values: Sequence[Any], advice: str = "") -> None:
+    other = _find_other(values)
+    if other is not None:
+        shown = f"{values[0]!r} and {values[other]!r}"
+        raise ValueError(f"datasets differ in {name}: {shown}{advice}")
 
 
-def _check_alike(name: str, values: list[Any]) -> None:
-    for value in values[1:]:
-        if value is not values[0] and value != values[0]:
-            raise ValueError(f"datasets differ in {name}: {values[0]!r} and {value!r}")
+def _find_other(values: Sequence[Any]) -> int | None:
+    """Return the position of the first value that differs from the first; None if all are equal."""
+    others = enumerate(values)
+    return next((i for i, each in others if each is not values[0] and each != values[0]), None)

@@ -149,6 +149,9 @@ class RowLoader(RecordLoader):
         assert isinstance(parser, ExampleBlockParser)  # others have no tokens
         self._pack = pack
         self._packed = (pack.key, *pack.also)
+        for name in self._packed:
+            if parser.schema[name].normalize is not None:
+                raise ValueError(f"the feature {name!r} cannot be packed and normalized")
         # Tokens are decoded when they are written into rows.
         self._locator = ExampleParser(parser.schema, self._packed)
         self._layout = RowLayout(pack, self._locator)

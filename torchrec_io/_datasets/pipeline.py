@@ -101,7 +101,8 @@ class Pipeline:
 
     def with_options(self, options: Mapping[str, Any]) -> Pipeline:
         """Return a pipeline with other options."""
-        return dataclasses.replace(self, options=options, errors=())
+        loader = self.loader.for_options(options)
+        return dataclasses.replace(self, loader=loader, options=options, errors=())
 
 
 @dataclass(frozen=True)

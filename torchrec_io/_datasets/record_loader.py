@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from torch import Tensor
@@ -18,6 +18,9 @@ from .._tensors.block_parser import BlockParser
 from .._tensors.loaded import Loaded
 from ..errors import DecodeError
 from ..timing.steps import around_native, parsing, reading
+
+if TYPE_CHECKING:
+    from .pipeline import IndexedPipeline
 
 
 @dataclass(slots=True)
@@ -49,10 +52,12 @@ class RecordLoader:
     Attributes:
         reader: Reader of the records, or of what the parser needs of them.
         parser: Parser of the records.
+        parts: Pipelines of the datasets of a mixture that load their own records.
     """
 
     reader: Reader
     parser: BlockParser
+    parts: Sequence[IndexedPipeline] = ()
 
     def __post_init__(self) -> None:
         self.reader = self.parser.fit_reader(self.reader)
@@ -68,6 +73,11 @@ class RecordLoader:
         schema = self.parser.schema
         specs = schema.values() if isinstance(schema, Mapping) else ()
         return any(getattr(spec, "valid_range", None) is not None for spec in specs)
+
+    def for_options(self, options: Mapping[str, Any]) -> RecordLoader:
+        """Return the loader of the same records for a dataset with other options."""
+        del options
+        return self
 
     def empty_items(self) -> Any:
         """Return the items of no records: a :class:`Batch` or a list."""

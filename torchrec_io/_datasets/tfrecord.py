@@ -205,7 +205,7 @@ class TFRecordDataset(IndexedDataset[Item_co]):
         group: str = "steps",
         outside: Outside = "drop",
         stride: int = 1,
-        keep: Predicate | Tensor | npt.NDArray[np.bool_] | None = None,
+        keep: Predicate | Tensor | npt.NDArray[np.bool_] | Sequence[bool] | None = None,
         features: Sequence[str] | None = None,
         cache_key: str | None = None,
     ) -> Self:

@@ -14,8 +14,6 @@ import numpy as np
 import numpy.typing as npt
 
 from .. import _core
-from .._records.reader import Reader
-from .._records.record_reader import RecordReader
 from .._storage.digest import digest_number
 from ..checks import check_choice, counted
 from .orders import ENDLESS, PositionOrder
@@ -62,6 +60,9 @@ class MixedOrder(PositionOrder):
         stop: One of :data:`STOP_CHOICES`.
         bases: Number added to the record numbers of each part: that of its first record among all.
 
+    Attributes:
+        bases: Number added to the record numbers of each part.
+
     Raises:
         ValueError: If there are no parts or more than 2**16, a weight is not positive and finite,
             weights or bases do not match the parts, a part of an endless mixture has no records, or
@@ -91,7 +92,7 @@ class MixedOrder(PositionOrder):
                 raise ValueError(f"weight {number} must be positive and finite, got {weight}")
         self._seed = check_seed(seed)
         self._stop: Stop = stop
-        self._bases = tuple(int(base) for base in bases)
+        self.bases = tuple(int(base) for base in bases)
         self._sizes = tuple(len(part) for part in self._parts)
         if stop == "endless" and 0 in self._sizes:
             raise ValueError(
@@ -109,25 +110,37 @@ class MixedOrder(PositionOrder):
         return f"weights={list(self._weights)}, stop={self._stop!r}"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return MixedOrder, (self._parts, self._weights, self._seed, self._stop, self._bases)
+        return MixedOrder, (self._parts, self._weights, self._seed, self._stop, self.bases)
 
     @property
     def seed(self) -> int:
         """Seed of the choice between parts. Their own seeds are in their orders."""
         return self._seed
 
-    def fit_reader(self, reader: RecordReader, at_once: int) -> Reader:
-        del at_once
-        return self._parts[0].mixture_reader(reader, self._parts)
-
     def contains(self, numbers: Numbers) -> Mask:
         """Return whether each record may come in an epoch; see :meth:`PositionOrder.contains`."""
-        part_of = np.searchsorted(self._bases, numbers, side="right") - 1
         found = np.empty(len(numbers), np.bool_)
-        for part in np.unique(part_of).tolist():
-            at = np.flatnonzero(part_of == part)
-            found[at] = self._parts[part].contains(numbers[at] - self._bases[part])
+        for part, at, own in self.by_part(numbers):
+            found[at] = self._parts[part].contains(own)
         return found
+
+    def part_of(self, numbers: Numbers) -> Numbers:
+        """Return the part of each record number; int64 ``[n]``."""
+        return np.searchsorted(self.bases, numbers, side="right") - 1
+
+    def by_part(self, numbers: Numbers) -> list[tuple[int, Numbers, Numbers]]:
+        """Return the records of each part that has any.
+
+        Args:
+            numbers: Record numbers; int64 ``[n]``.
+
+        Returns:
+            The part, the positions of its records in ``numbers``, ascending, and their numbers in
+            the part; int64 ``[m]`` each.
+        """
+        part_of = self.part_of(numbers)
+        places = [(part, np.flatnonzero(part_of == part)) for part in np.unique(part_of).tolist()]
+        return [(part, at, numbers[at] - self.bases[part]) for part, at in places]
 
     def at(self, positions: Numbers, epoch: int) -> Numbers:
         """Return the record numbers at positions of an epoch's order.
@@ -146,7 +159,7 @@ class MixedOrder(PositionOrder):
         numbers = np.empty(len(positions), np.int64)
         for part in np.unique(chosen).tolist():
             at = np.flatnonzero(chosen == part)
-            numbers[at] = self._records_of(part, ordinals[at], epoch) + self._bases[part]
+            numbers[at] = self._records_of(part, ordinals[at], epoch) + self.bases[part]
         return numbers
 
     def describe(self) -> dict[str, Any]:

@@ -121,16 +121,6 @@ class Order(ABC):
 class PositionOrder(Order):
     """Base of orders whose units are records, computed from their positions."""
 
-    def mixture_reader(self, reader: RecordReader, orders: Sequence[Any]) -> Reader:
-        """Return the reader of a mixture.
-
-        Args:
-            reader: Reader of the records of all its datasets.
-            orders: Orders of the datasets, all of the same class.
-        """
-        del orders
-        return reader
-
     @property
     def total(self) -> int:
         return len(self)

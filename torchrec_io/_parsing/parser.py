@@ -25,6 +25,7 @@ from .columns.base import (
 )
 from .failures import Failures, RecordFailure
 from .layout import ArenaLayout, Column
+from .normalizing import normalize_column
 from .ranges import first_outside
 from .record_random import DEFAULT_RANDOM, RecordRandom
 
@@ -73,6 +74,7 @@ class ExampleParser:
         self._laid_out = [builder for builder in made if builder.has_layout]
         self.is_fixed = self.native.is_fixed and not self._laid_out
         self._checked = [builder for builder in made if builder.limits is not None]
+        self._normalized = [b for b in made if b.feature.normalize is not None]
         # Columns of one dtype and shape are laid out together.
         self._dense_groups: dict[tuple[str, tuple[int, ...]], list[ColumnBuilder]] = {}
         for builder in made:
@@ -190,6 +192,8 @@ class ExampleParser:
                 block.refused = self._find_refused(block.columns, arena)
             if block.failures:
                 return number
+            for builder in self._normalized:
+                normalize_column(arena, block.columns, builder)
         if done < len(blocks):
             blocks[done].add_failures(found)
         return done

@@ -15,10 +15,12 @@ class RecordRandom(NamedTuple):
     Attributes:
         seed: Seed of the dataset.
         epoch: Epoch that records are read in.
+        base: Number added to those of records: that of the first one of a dataset in a mixture.
     """
 
     seed: int = 0
     epoch: int = 0
+    base: int = 0
 
     def key(self, record: Any, feature: str) -> bytes:
         """Return the key of the random numbers of one feature of one record; 16 bytes.
@@ -41,7 +43,8 @@ class RecordRandom(NamedTuple):
 
     def _name(self, record: Any) -> str:
         number = record.item() if isinstance(record, np.generic) else record
-        name = ":".join(map(str, number[:2])) if isinstance(number, tuple) else str(number)
+        is_place = isinstance(number, tuple)  # in a stream, which is in no mixture
+        name = ":".join(map(str, number[:2])) if is_place else number + self.base
         return f"{self.seed} {self.epoch} {name}"
 
 

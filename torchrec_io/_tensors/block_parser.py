@@ -104,6 +104,8 @@ class BlockParser:
             parts: The parts.
             order: Rows to take of all parts together, repeats allowed; by default all, in order.
         """
+        if not isinstance(parts[0].items, Batch):
+            return _join_items(parts, order)
         spans = np.concatenate([spans_of(part.item_rows, each) for each, part in enumerate(parts)])
         sources = [part.items.columns for part in parts]
         joined = gather_rows(sources, spans if order is None else spans[order])
@@ -123,6 +125,10 @@ class BlockParser:
         """Return the parser whose samples are whole records."""
         return self
 
+    def of_own_steps(self) -> BlockParser:
+        """Return the parser of the same samples without offsets: of their own steps alone."""
+        return self
+
     def fit_reader(self, reader: Reader) -> Reader:
         """Return the reader that reads what this parser needs of records: by default all."""
         return reader
@@ -136,15 +142,6 @@ class BlockParser:
         del names
         return self
 
-    def for_mixture(self, parsers: Sequence[Any]) -> BlockParser:
-        """Return the parser of records whose numbers continue from dataset to dataset.
-
-        Args:
-            parsers: Parsers of the datasets, all of the same kind and schema.
-        """
-        del parsers
-        return self
-
 
 class BytesParser(BlockParser):
     """Yields records as bytes."""
@@ -154,19 +151,6 @@ class BytesParser(BlockParser):
     ) -> tuple[list[Any], list[RecordFailure]]:
         del random
         return [block[i] for i in range(len(block))], []
-
-    def join(self, parts: Sequence[Loaded], order: _Rows | None) -> list[Any]:
-        items = [part.items[row] for part in parts for row in part.item_rows.tolist()]
-        if order is None:
-            return items
-        # A change of an item must not change its repeats.
-        _, firsts = np.unique(order, return_index=True)
-        is_repeat = np.ones(len(order), bool)
-        is_repeat[firsts] = False
-        return [
-            copy.deepcopy(items[row]) if again else items[row]
-            for row, again in zip(order.tolist(), is_repeat.tolist(), strict=True)
-        ]
 
 
 class FunctionParser(BytesParser):
@@ -251,6 +235,21 @@ class WrappedParser(BlockParser):
         batch, failures = parse_block(parser, self._wrapping.wrap(block), random)
         # Offsets in the Example are not offsets in the record.
         return batch, [failure._replace(offset=None) for failure in failures]
+
+
+def _join_items(parts: Sequence[Loaded], order: _Rows | None) -> list[Any]:
+    """Join items that are no columns; see :meth:`BlockParser.join`."""
+    items = [part.items[row] for part in parts for row in part.item_rows.tolist()]
+    if order is None:
+        return items
+    # A change of an item must not change its repeats.
+    _, firsts = np.unique(order, return_index=True)
+    is_repeat = np.ones(len(order), bool)
+    is_repeat[firsts] = False
+    return [
+        copy.deepcopy(items[row]) if again else items[row]
+        for row, again in zip(order.tolist(), is_repeat.tolist(), strict=True)
+    ]
 
 
 def parser_of_messages(schema: Any) -> BlockParser:

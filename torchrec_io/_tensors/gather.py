@@ -254,3 +254,28 @@ def _form(column: Any, padded: Mapping[str, Padding]) -> tuple[Any, ...]:
         (getattr(array, "dtype", "string"), array.shape[first:]) for _, array in arrays_of(column)
     ]
     return type(column), names_of(column), dense_shape, arrays
+
+
+def find_difference(first: Columns, other: Columns) -> str | None:
+    """Return the name of a column in which the forms of two batches differ; None if they do not.
+
+    A list of arrays has the form of any other column.
+    """
+    mine, others = _forms_by_name(first), _forms_by_name(other)
+    for name in {**mine, **others}:
+        if name not in mine or name not in others:
+            return name.partition("\0")[0]
+        if None not in (mine[name], others[name]) and mine[name] != others[name]:
+            return name.partition("\0")[0]
+    return None
+
+
+def _forms_by_name(columns: Columns) -> dict[str, Any]:
+    forms: dict[str, Any] = {}
+    for column in columns.layout:
+        form = None
+        if not isinstance(column, ListColumn):
+            kind, _, *rest = _form(column, columns.form.padded)
+            form = kind, rest
+        forms.update(dict.fromkeys(names_of(column), form))
+    return forms

@@ -31,9 +31,9 @@ class RecentBlocks:
     def add(self, samples: list[Any]) -> None:
         """Add a block that the iteration moves past, and empty the list of its samples.
 
-        Items that a schema function made are left alone.
+        Items that a function made are left alone, and samples among them.
         """
-        if type(samples[0]) is not Sample:
+        if {*map(type, samples)} != {Sample}:
             return
         arena = samples[0].place[0].columns.arena
         size = 0 if arena is None else arena.numel()

@@ -96,7 +96,6 @@ class StepParser(BlockParser):
         return ExampleBlockParser(self.schema)
 
     def of_own_steps(self) -> StepParser:
-        """Return the parser of the same samples without offsets: of their own steps alone."""
         return StepParser(self.schema, self._episodes, StepOffsets())
 
     def of_features(self, names: Sequence[str]) -> StepParser:

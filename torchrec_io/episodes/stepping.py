@@ -124,8 +124,7 @@ def own_steps(pipeline: IndexedPipeline) -> IndexedPipeline:
 
 
 def _own_parser(make_parser: MakeParser, schema: Any) -> BlockParser:
-    parser = make_parser(schema)
-    return parser.of_own_steps() if isinstance(parser, StepParser) else parser
+    return make_parser(schema).of_own_steps()
 
 
 def _make_parser(episodes: Episodes, offsets: StepOffsets, schema: Any) -> StepParser:
