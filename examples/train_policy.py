@@ -106,14 +106,14 @@ def train(saved: Path, epochs: int, stop_after: int | None) -> tuple[nn.Module, 
     """
     torch.manual_seed(0)
     model: nn.Module = Policy()
-    optimizer = torch.optim.AdamW(model.parameters(), 1e-3)
+    optimizer = torch.optim.AdamW(model.parameters(), 2e-3)
     robots = [read(name, TRAIN) for name in ROBOTS]
     mixed = tio.mix(
         robots,
         weights=[robot.num_records for robot in robots],
         stop="all_exhausted",
         source="robot",
-        batch_size=32,
+        batch_size=16,
         epochs=epochs,
         uneven="drop",
     )
@@ -181,7 +181,7 @@ def main() -> None:
     """Parse the command line; join the processes that torchrun has started."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--output", type=Path, help="folder of the saved run")
-    parser.add_argument("--epochs", type=int, default=30)
+    parser.add_argument("--epochs", type=int, default=20)
     args = parser.parse_args()
     torch.set_num_threads(1)  # more would only wait for each other: the model is tiny
     if dist.is_torchelastic_launched():
