@@ -9,7 +9,6 @@ process of its own, with one thread. Run it with ``python -m benchmarks.rlds_or_
 
 from __future__ import annotations
 
-import io
 import json
 import tempfile
 import time
@@ -26,44 +25,20 @@ from torch.utils.data import DataLoader, Dataset
 
 import torchrec_io as tio
 from benchmarks.common import MB, arguments, run_child, spread, table, warm
+from benchmarks.episode_data import CAMERAS, EPISODES, HEIGHT, HORIZON, STEPS, WIDTH, write_episodes
 from benchmarks.workloads import data_dir
 
-_EPISODES, _STEPS, _HORIZON, _BATCH_SIZE, _BATCHES = 24, 250, 16, 32, 60
-_CAMERAS = ("front", "wrist")
-_HEIGHT, _WIDTH = 180, 320
+_BATCH_SIZE, _BATCHES = 32, 60
 
 
 def _schema(image: Any) -> dict[str, Any]:
     seven = [tio.RaggedFeature.UniformRowLength(7)]
-    observation = dict.fromkeys(_CAMERAS, image)
+    observation = dict.fromkeys(CAMERAS, image)
     numbers = tio.RaggedFeature("float32", partitions=seven)
     return {"steps": {"observation": {**observation, "state": numbers}, "action": numbers}}
 
 
-# ---- the data ----
-
-
-def _write(path: Path, episodes: int) -> None:
-    """Write episodes as RLDS stores them: a record each, with a list of JPEGs for each camera."""
-    rng = np.random.default_rng(1)
-    with tio.TFRecordWriter(path) as writer:
-        for _ in range(episodes):
-            record: dict[str, Any] = {
-                f"steps/observation/{name}": [_picture(rng) for _ in range(_STEPS)]
-                for name in _CAMERAS
-            }
-            for name in ("action", "observation/state"):
-                record[f"steps/{name}"] = rng.normal(size=_STEPS * 7).astype(np.float32)
-            writer.write(record)
-
-
-def _picture(rng: np.random.Generator) -> bytes:
-    small = Image.fromarray(rng.integers(0, 256, (18, 32, 3), np.uint8))
-    image = np.asarray(small.resize((_WIDTH, _HEIGHT), Image.Resampling.BICUBIC), np.int16)
-    noisy = (image + rng.integers(-6, 7, image.shape)).clip(0, 255).astype(np.uint8)
-    out = io.BytesIO()
-    Image.fromarray(noisy).save(out, "JPEG", quality=90)
-    return out.getvalue()
+# ---- the conversion ----
 
 
 def _convert(path: Path, folder: Path) -> float:
@@ -73,7 +48,7 @@ def _convert(path: Path, folder: Path) -> float:
         tio.TFRecordDataset(path, _schema(tio.VarLenFeature("string")))
     ):
         steps = sample["steps"]
-        for name in _CAMERAS:
+        for name in CAMERAS:
             frames = folder / name / f"episode_{number:06}"
             frames.mkdir(parents=True)
             for step, data in enumerate(steps["observation"][name].tolist()):
@@ -109,10 +84,10 @@ class _Converted(Dataset[dict[str, torch.Tensor]]):
     def __getitem__(self, number: int) -> dict[str, torch.Tensor]:
         episode, step = self.steps[number]
         columns = self.columns[episode]
-        later = torch.arange(step, step + _HORIZON).clamp(max=len(columns["action"]) - 1)
+        later = torch.arange(step, step + HORIZON).clamp(max=len(columns["action"]) - 1)
         sample = {
             name: torch.from_numpy(np.array(Image.open(self._frame(name, episode, step))))
-            for name in _CAMERAS
+            for name in CAMERAS
         }
         sample["action"] = columns["action"][later]
         sample["state"] = columns["observation.state"][step]
@@ -129,7 +104,7 @@ def _batches(kind: str, path: Path) -> Iterator[Any]:
     """Return shuffled batches of the episodes, or of the conversion."""
     if kind == "converted":
         return iter(DataLoader(_Converted(path), _BATCH_SIZE, shuffle=True))
-    image = tio.ImageFeature(size=(_HEIGHT, _WIDTH), layout="HWC")
+    image = tio.ImageFeature(size=(HEIGHT, WIDTH), layout="HWC")
     episodes = tio.TFRecordDataset(
         path,
         _schema(tio.SequenceFeature(image)),
@@ -137,7 +112,7 @@ def _batches(kind: str, path: Path) -> Iterator[Any]:
         shuffle=True,
         num_threads=1,
     )
-    return iter(episodes.steps({"action": range(_HORIZON)}, outside="repeat"))
+    return iter(episodes.steps({"action": range(HORIZON)}, outside="repeat"))
 
 
 def _measure(kind: str, path: Path) -> dict[str, float]:
@@ -148,9 +123,7 @@ def _measure(kind: str, path: Path) -> dict[str, float]:
     next(batches)
     first = time.perf_counter()
     cpu = time.process_time()
-    frames = sum(
-        _BATCH_SIZE * len(_CAMERAS) for _, _ in zip(range(_BATCHES), batches, strict=False)
-    )
+    frames = sum(_BATCH_SIZE * len(CAMERAS) for _, _ in zip(range(_BATCHES), batches, strict=False))
     return {
         "first": first - start,
         "wall": frames / (time.perf_counter() - first),
@@ -175,9 +148,9 @@ def main() -> None:
         return
     data_dir().mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=data_dir()) as temporary:
-        rlds, converted = Path(temporary, "rlds.tfrecord"), Path(temporary, "converted")
-        episodes = max(2, round(_EPISODES * args.scale))
-        _write(rlds, episodes)
+        converted = Path(temporary, "converted")
+        episodes = max(2, round(EPISODES * args.scale))
+        rlds = write_episodes(Path(temporary), episodes)
         converted.mkdir()
         seconds = _convert(rlds, converted)
         found: dict[str, list[dict[str, float]]] = {"new": [], "direct": [], "converted": []}
@@ -187,8 +160,8 @@ def main() -> None:
             for kind, path in paths.items():
                 options = ("--measure", kind, str(path))
                 found[kind].append(run_child("rlds_or_convert", *options, TORCHREC_IO_CACHE=cache))
-        steps = episodes * _STEPS
-        print(f"{episodes} episodes, {steps:,} steps, {steps * len(_CAMERAS):,} frames\n")
+        steps = episodes * STEPS
+        print(f"{episodes} episodes, {steps:,} steps, {steps * len(CAMERAS):,} frames\n")
         rows = [
             [
                 title,

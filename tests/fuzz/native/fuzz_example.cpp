@@ -8,6 +8,7 @@
 #include "batch_target.h"
 #include "encode.h"
 #include "model.h"
+#include "pieces.h"
 
 namespace tio::fuzz {
 namespace {
@@ -106,6 +107,8 @@ std::string good_record() {
 void run(const std::vector<std::string>& records) {
   static const std::string good = good_record();
   require_all(parsers(), kMain, records, good, read_example);
+  static const PieceKeys keys{{"a", "b"}, {}, {{"s", 0}, {"g", 4}}, false};
+  require_pieces(records, keys);
 }
 
 }  // namespace tio::fuzz

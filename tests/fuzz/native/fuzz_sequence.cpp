@@ -9,6 +9,7 @@
 #include "batch_target.h"
 #include "encode.h"
 #include "model.h"
+#include "pieces.h"
 
 namespace tio::fuzz {
 namespace {
@@ -96,6 +97,8 @@ std::string good_record() {
 void run(const std::vector<std::string>& records) {
   static const std::string good = good_record();
   require_all(parsers(), kMain, records, good, read_sequence);
+  static const PieceKeys keys{{"a"}, {"b"}, {{"a", 0}}, true};
+  require_pieces(records, keys);
 }
 
 }  // namespace tio::fuzz
