@@ -35,6 +35,10 @@ for workers in (0, 2):
         for batch in DataLoader(dataset, batch_size=None, num_workers=workers):
             found += batch
         assert sorted(found) == sorted(str(n).encode() for n in range(2 * int(sys.argv[3]))), found
+del dataset
+parts = [tio.TFRecordDataset(folder, shuffle=True, transform=int) for _ in range(3)]
+assert len(list(tio.mix(parts, weights=[1] * 3, stop="all_exhausted"))) == 6 * int(sys.argv[3])
+del parts
 dataset = tio.TFRecordMapDataset(folder)
 assert len(dataset.__getitems__(range(len(dataset)))) == len(dataset)
 assert tio.tools.merge(folder, folder + "/merged.bin").records == len(dataset)

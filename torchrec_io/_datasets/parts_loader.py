@@ -22,7 +22,7 @@ from .._tensors.collate import collate
 from .._tensors.gather import find_difference
 from .._tensors.loaded import Loaded
 from .._tensors.sample import Sample
-from .._tensors.views import describe
+from .._tensors.views import describe, list_rows
 from ..display import brief_line
 from ..errors import TorchRecIOError, TransformError
 from .options import makes_batches
@@ -114,7 +114,8 @@ class PartsReader(Reader):
         for part, _, plan in (each for whole in plans for each in whole.parts):
             by_part.setdefault(part, []).append(plan)
         for part, own in by_part.items():
-            self._readers[part].prefetch(own)
+            if self._readers[part].prefetch_limits is not None:
+                self._readers[part].prefetch(own)
 
     def open_run(self, plans: Sequence[PartsPlan]) -> list[Frames]:
         del plans
@@ -289,5 +290,5 @@ class PartsLoader(RecordLoader):
 
 def _describe(batch: Batch, name: str) -> str:
     """Return the dtype and shape of the first value of a column."""
-    samples = batch.samples()
-    return describe(samples[0][name]) if name in samples[0] else "no such value"
+    column = batch.columns.flat().get(name)
+    return "no such value" if column is None else describe(list_rows(column)[0])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import bisect
 import contextlib
 import threading
+import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 
@@ -25,6 +26,8 @@ from .index_file import supply_pages
 _MAX_OPEN_FILES = 128
 # A plan may have more files than are kept open.
 _FILES_AT_ONCE = 64
+# Those of this process that have opened files, which share its limit: a mixture has many.
+_sharing: weakref.WeakSet[OpenFiles] = weakref.WeakSet()
 
 
 class OpenFiles:
@@ -57,7 +60,7 @@ class OpenFiles:
         # Several threads use files at the same time, and so do other parts of the process.
         limit = most_open_files()
         self.at_once: int = max(1, min(_FILES_AT_ONCE, limit // 8))
-        self._most_open = max(1, limit // 4)
+        self._most_open = limit // 4
 
     def begin_epoch(self) -> None:
         """Check each file again before it is used next."""
@@ -188,7 +191,9 @@ class OpenFiles:
         source = file
         if self._open_content is not None and index.compression is not None:
             source = self._open_content(index, file)
-        while len(self._sources) >= min(_MAX_OPEN_FILES, self._most_open):
+        _sharing.add(self)
+        most = max(1, self._most_open // len(_sharing))
+        while len(self._sources) >= min(_MAX_OPEN_FILES, most):
             self._sources.popitem(last=False)
         self._sources[number] = source
         return source
