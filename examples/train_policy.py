@@ -11,7 +11,6 @@ actions, normalized by statistics. The run stops in the middle, and a second one
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -44,15 +43,15 @@ def read(name: str, split: str) -> tio.TFRecordDataset:
     """Return samples of a robot in the form of both: an image, a state and the next actions."""
     preset = tio.presets.oxe(ROBOTS[name][0])
     camera = preset.cameras["primary"]
-    episodes = tio.TFRecordDataset.from_tfds(DATA / name, TRAIN, features=preset.features)
-    specs: dict[str, Any] = {**dict.fromkeys(preset.cameras.values()), camera: IMAGE}
-    for feature, stats in tio.statistics(episodes.steps(), ["steps/action"]).items():
-        if "gripper" in feature:  # is 0 or 1, and stays so
-            continue
-        mask = preset.mask if stats.mean.shape == (len(preset.mask),) else None
-        normalize = dataclasses.replace(stats, mask=mask).by("mean", "std")
-        specs[feature] = dataclasses.replace(episodes.schema[feature], normalize=normalize)
-    used = tio.TFRecordDataset.from_tfds(DATA / name, split, features=specs)
+    others = dict.fromkeys(preset.cameras.values())  # are not read
+    features: Any = {**others, camera: IMAGE}
+    episodes = tio.TFRecordDataset.from_tfds(DATA / name, split, features=features)
+    trained = tio.TFRecordDataset.from_tfds(DATA / name, TRAIN)
+    normalized = {
+        feature: stats.by("mean", "std", mask=preset.mask if feature == "steps/action" else None)
+        for feature, stats in tio.statistics(trained.steps(), ["steps/action"]).items()
+        if "gripper" not in feature  # is 0 or 1, and stays so
+    }
 
     def to_one_form(sample: tio.Sample) -> dict[str, Tensor]:
         return {
@@ -61,8 +60,9 @@ def read(name: str, split: str) -> tio.TFRecordDataset:
             "action": preset.concat(sample, "action", ROBOTS[name][1]),
         }
 
-    steps = used.steps(OFFSETS, outside="repeat")
-    return steps.replace(transform=to_one_form, shuffle=True, seed=1)
+    steps = episodes.steps(OFFSETS, outside="repeat")
+    schema = episodes.schema.normalized(normalized)
+    return steps.replace(schema=schema, transform=to_one_form, shuffle=True, seed=1)
 
 
 class Policy(nn.Module):

@@ -258,7 +258,7 @@ def test_only_some_rooms_import_torch() -> None:
         room = room_of(module_of(path))
         tops = {imported.partition(".")[0] for imported, _ in imports_of(path)}
         assert not tops & {"torchvision", "tensorflow"}, path
-        if room not in WITH_TORCH | {"episodes", "ranking", "csv", "integrations"}:
+        if room not in WITH_TORCH | {"episodes", "ranking", "csv", "presets", "integrations"}:
             assert "torch" not in tops, path
 
 

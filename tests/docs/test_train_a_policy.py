@@ -63,6 +63,7 @@ def test_openvla(names: dict[str, Any]) -> None:
 def test_normalization(names: dict[str, Any]) -> None:
     action = names["batch"]["action"]
     assert action.dtype == torch.float32
+    assert action[..., 6].unique().tolist() == [0, 1]
     normalized = names["for_lerobot"]["action"]
     assert float(normalized[..., :2].abs().max()) <= 1.0001
     assert set(normalized[..., 6].unique().tolist()) <= {0.0, 1.0}
