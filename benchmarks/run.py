@@ -25,6 +25,7 @@ _MEASUREMENTS = {
     "stats": "Statistics",
     "device": "To a GPU",
     "tfds": "TFDS directories",
+    "rlds_or_convert": "RLDS episodes and a conversion",
     "compressed": "Compressed files",
     "remote": "Remote objects",
     "scale": "Scale",

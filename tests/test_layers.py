@@ -70,6 +70,7 @@ FACADE = {
     ("_tensors/trainers.py", "trainer_hooks", "integrations"),
     ("_datasets/tfrecord.py", "TFRecordDataset.from_tfds", "tfds"),
     ("_datasets/tfrecord.py", "TFRecordDataset.steps", "episodes"),
+    ("_datasets/tfrecord.py", "TYPE_CHECKING", "episodes"),
     ("_datasets/tfrecord.py", "TYPE_CHECKING", "tfds"),
     ("_datasets/map_style.py", "TFRecordMapDataset.from_tfds", "tfds"),
     ("_datasets/map_style.py", "TYPE_CHECKING", "tfds"),

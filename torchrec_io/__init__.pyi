@@ -8,6 +8,7 @@ from . import presets as presets
 from . import ranking as ranking
 from . import tfds as tfds
 from . import tools as tools
+from ._datasets.feature_statistics import statistics as statistics
 from ._datasets.formats import FixedLengthRecordDataset as FixedLengthRecordDataset
 from ._datasets.formats import RecordFileDataset as RecordFileDataset
 from ._datasets.formats import TextLineDataset as TextLineDataset
@@ -26,13 +27,17 @@ from ._schema.crops import Crop as Crop
 from ._schema.crops import RandomCrop as RandomCrop
 from ._schema.crops import RandomFlip as RandomFlip
 from ._schema.crops import RandomResizedCrop as RandomResizedCrop
+from ._schema.feature_statistics import FeatureStatistics as FeatureStatistics
 from ._schema.image_spec import ImageFeature as ImageFeature
+from ._schema.normalize import Normalize as Normalize
 from ._schema.schema import Schema as Schema
 from ._schema.specs import FixedLenFeature as FixedLenFeature
 from ._schema.specs import FixedLenSequenceFeature as FixedLenSequenceFeature
 from ._schema.specs import RaggedFeature as RaggedFeature
 from ._schema.specs import SparseFeature as SparseFeature
 from ._schema.specs import VarLenFeature as VarLenFeature
+from ._schema.statistics_file import Statistics as Statistics
+from ._schema.statistics_file import load_statistics as load_statistics
 from ._schema.stored_specs import RawFeature as RawFeature
 from ._schema.stored_specs import SequenceFeature as SequenceFeature
 from ._schema.stored_specs import SerializedTensorFeature as SerializedTensorFeature
@@ -59,6 +64,7 @@ from ._writing.encode import encode_sequence_examples as encode_sequence_example
 from ._writing.record_writer import TFRecordWriter as TFRecordWriter
 from ._writing.shards import ShardedWriter as ShardedWriter
 from ._writing.shards import shard_path as shard_path
+from .episodes.offsets import LaterStep as LaterStep
 from .errors import ConversionError as ConversionError
 from .errors import CorruptRecordError as CorruptRecordError
 from .errors import DecodeError as DecodeError

@@ -372,6 +372,18 @@ class ReadPlan:
         """
 
     @staticmethod
+    def of_ranges(files: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], starts: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], sizes: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], gap: int) -> ReadPlan:
+        """
+        Return the plan of parts of files, numbered from 0 in place of records.
+
+        Args:
+            files: Number of each part's file; int64 [n].
+            starts: Offset of each part in the stream of its file; int64 [n].
+            sizes: Bytes of each part; int64 [n].
+            gap: Parts with at most this many bytes between them are read at once.
+        """
+
+    @staticmethod
     def joined(plans: Sequence[ReadPlan]) -> ReadPlan:
         """
         Return the reads of several plans, by file, into a buffer that has theirs one
@@ -1285,6 +1297,41 @@ def split_lists(records: Records) -> ListParts:
     Locate the context and the examples of ExampleListWithContext records.
 
     A record may have several contexts, which protobuf merges, or none.
+    """
+
+class PieceKeys:
+    """The stored features of which pieces are located."""
+
+    def __init__(self, *, context: Sequence[bytes], lists: Sequence[bytes], steps: Sequence[bytes], item_bytes: Sequence[int], in_lists: bool) -> None:
+        """
+        Args:
+            context: Features that are one piece.
+            lists: Feature lists that are one piece.
+            steps: Features, or feature lists, with a piece for each step.
+            item_bytes: Bytes of a step of each of these, if it is a list of floats; else 0.
+            in_lists: Whether `steps` are feature lists.
+        """
+
+def locate_pieces(records: Records, keys: PieceKeys) -> tuple[Annotated[NDArray[numpy.int64], dict(shape=(None,))], Annotated[NDArray[numpy.uint32], dict(shape=(None,))]]:
+    """
+    Locate the parts of records of which messages with some of their steps can be made.
+
+    Returns:
+        The number of pieces of each record, int64 [records]; 0 if it is encoded in an
+        unusual way. And offset in the record, size, and CRC-32C of each piece, uint32
+        [3 * pieces]: of each key of `context` and `lists`, then of the steps of each key of
+        `steps`. Pieces that a record lacks have size 0.
+    """
+
+def find_mismatches(buffer: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], starts: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], sizes: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], crcs: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> list[int]:
+    """
+    Return the positions of the parts of a buffer whose CRC-32C differs.
+
+    Args:
+        buffer: Bytes that contain the parts.
+        starts: Offset of each part in the buffer.
+        sizes: Bytes of each part.
+        crcs: Expected CRC-32C of each part.
     """
 
 MAX_LIST_DEPTH: int = 64

@@ -76,6 +76,8 @@ def builder_class(golden: Golden) -> type[tfds.core.GeneratorBasedBuilder]:
     """A builder that yields the records, in their order."""
 
     class Builder(tfds.core.GeneratorBasedBuilder):  # type: ignore[misc]  # has no types
+        # TFDS looks for a module in a package with importlib_resources, which it does not require.
+        __module__ = __name__.rpartition(".")[2]
         name = golden.name
         VERSION = tfds.core.Version(golden.version)
         BUILDER_CONFIGS = (

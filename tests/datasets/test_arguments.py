@@ -187,11 +187,11 @@ def test_datasets_that_cannot_be_mixed(paths: list[str], options: Any, reason: s
 )
 def test_steps_of_episodes_that_are_refused(paths: list[str], options: Any, reason: str) -> None:
     schema = {"tokens": SCHEMA["tokens"]}
-    steps = tio.TFRecordDataset(paths, schema).steps("tokens")
+    steps = tio.TFRecordDataset(paths, schema).steps(group="tokens")
     with pytest.raises(ValueError, match=reason):
         steps.replace(**options)
     with pytest.raises(ValueError, match=reason):
-        tio.TFRecordDataset(paths, schema, **options).steps("tokens")
+        tio.TFRecordDataset(paths, schema, **options).steps(group="tokens")
     if "pack" in options:
         with pytest.raises(ValueError, match=reason):
             tio.mix([steps], weights=[1], pack=options["pack"])

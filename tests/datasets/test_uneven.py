@@ -65,7 +65,7 @@ def test_iteration_raises_if_the_numbers_differ(
 
 def test_steps(paths: list[str]) -> None:
     episodes = make(paths).replace(schema={"tokens": tio.VarLenFeature("int64")})
-    steps = episodes.steps("tokens")
+    steps = episodes.steps(group="tokens")
     assert steps.num_records == 40
     assert len(list(steps.replace(rank=0, world_size=4))) == 10
     with pytest.raises(ValueError, match="different numbers of samples"):

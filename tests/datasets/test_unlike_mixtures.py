@@ -174,7 +174,7 @@ def robot(path: str, camera: str, action: str, window: int, transform: Any) -> A
         f"steps/{action}": tio.VarLenFeature("float32"),
     }
     dataset = tio.TFRecordDataset(path, schema, shuffle=True, transform=transform)
-    return dataset.steps(window=window)
+    return dataset.steps(range(window))
 
 
 def of_slow(sample: Any) -> Any:

@@ -81,7 +81,7 @@ def test_the_second_time_nothing_is_read(paths: list[str], cache: Path, evaluate
     assert evaluated() == (COUNT, [])
     [entry] = entries(cache)
     assert entry.name.startswith("few-")
-    assert entry.suffix == ".tfsel"
+    assert entry.suffix == ".tfpass"
     again = make(paths, shuffle=True).where(Counted(30), cache_key="few")
     assert evaluated() == (0, [])
     assert numbers_of(first) == list(range(30))
@@ -219,7 +219,7 @@ def test_an_entry_that_is_no_file(paths: list[str], cache: Path, evaluated: Any)
     number, [reason, unsaved] = evaluated()
     assert number == COUNT
     assert reason.startswith(f"{AGAIN}the cached result cannot be read (")
-    assert unsaved.startswith("the result of a predicate cannot be cached: ")
+    assert unsaved.startswith("the predicate of 'few' cannot be cached: ")
 
 
 def test_an_error_leaves_nothing(paths: list[str], cache: Path) -> None:

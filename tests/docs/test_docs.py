@@ -55,7 +55,7 @@ def test_the_page_of_formats(tmp_path: Path) -> None:
 
 def test_the_page_of_presets(tmp_path: Path) -> None:
     path = str(write_imagenet(tmp_path / "images"))
-    names = run_page("presets.md", tmp_path, [], 5, [path])
+    names = run_page("presets.md", tmp_path, [], 6, [path])
     text = page("presets.md")
     # The output of the command line, as the page shows it.
     for line in names["found"].to_python().replace("[6, 8]", "[375, 500]").splitlines():
@@ -164,6 +164,11 @@ def test_statistics_it_explains_all_numbers() -> None:
     text = page("statistics.md")
     for name in tio.LoadingStats().as_dict():
         assert re.search(rf"^\| .*`{name}`.* \|", text, re.MULTILINE), name
+
+
+def test_normalizing_python_runs(tmp_path: Path) -> None:
+    names = run_page("normalizing.md", tmp_path, [1], 2)
+    assert names["stats"]["steps/action"].count == 36
 
 
 def test_writing_python_runs(

@@ -91,6 +91,21 @@ def test_train_gpt() -> None:
     assert float(last) < float(first) / 1.8
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("processes", [1, 2])
+def test_train_policy(processes: int) -> None:
+    options = ("--standalone", "--local-addr=127.0.0.1", f"--nproc-per-node={processes}")
+    start = ("-m", "torch.distributed.run", *options) if processes > 1 else ()
+    lines = run("-W", "ignore", *start, EXAMPLES / "train_policy.py").splitlines()
+    done = re.fullmatch(r"stopped after 65 steps and resumed: (\d+) steps in all", lines[0])
+    assert done is not None
+    assert int(done[1]) > 65
+    for line, name in zip(lines[1:], ("arm", "gantry"), strict=True):
+        found = re.fullmatch(rf"{name}: mean squared error (.*), without motion (.*)", line)
+        assert found is not None
+        assert float(found[1]) < float(found[2]) / 2
+
+
 # Steps of an epoch of 1,437 records in batches of 32. The last step of two processes is left out
 # in part.
 STEPS = {1: 45, 2: 23}

@@ -21,8 +21,10 @@ from torchrec_io._parsing.columns import image as image_columns
 from torchrec_io._parsing.record_random import DEFAULT_RANDOM
 from torchrec_io._records.record_block import RecordBlock
 from torchrec_io.checks import counted
-from torchrec_io.episodes.parser import StepParser
+from torchrec_io.episodes.offsets import StepOffsets
+from torchrec_io.episodes.parser import Episodes, StepParser
 from torchrec_io.episodes.reader import StepNumbers
+from torchrec_io.episodes.step_counts import StepCounter
 
 ROWS = tio.RaggedFeature.RowLengths
 UNIFORM = tio.RaggedFeature.UniformRowLength
@@ -154,6 +156,12 @@ def expected(episode: Any, name: str, begin: int, window: int | None) -> Any:
     return plain(value[begin] if window is None else value[begin : begin + window])
 
 
+def parser_of(schema: tio.Schema, numbers: StepNumbers, window: int | None = None) -> StepParser:
+    episodes = Episodes("s", numbers, StepCounter.of(schema, "s"), None)
+    offsets = None if window is None else range(window)
+    return StepParser(schema, episodes, StepOffsets.of(offsets, schema, "s", "drop"))
+
+
 class TestEveryKind:
     @given(
         st.lists(st.integers(0, 5), min_size=1, max_size=4),
@@ -187,12 +195,12 @@ class TestEveryKind:
     ) -> None:
         records = [record(number, steps) for number, steps in enumerate(counts)]
         episodes = tio.parse_examples(records, schema).samples()
-        numbers = StepNumbers(np.array(counts, np.int64), window)
+        numbers = StepNumbers(np.array(counts, np.int64), (0, (window or 1) - 1))
         drawn: list[int] = []
         if len(numbers):
             drawn = data.draw(st.lists(st.integers(0, len(numbers) - 1), max_size=9))
-        rows, begins = (each.tolist() for each in numbers.locate(np.array(drawn, np.int64)))
-        parser = StepParser(schema, "s", numbers)
+        _, rows, begins, _ = (each.tolist() for each in numbers.locate(np.array(drawn, np.int64)))
+        parser = parser_of(schema, numbers, window)
         batch, failures = parser.parse(block_of(records, rows, drawn), DEFAULT_RANDOM)
         assert failures == []
         assert list(batch) == list(schema)
@@ -217,7 +225,7 @@ def test_rows_without_validation() -> None:
     )
     data = example_of(**{"v": [1, 2, 3], "l": [5, 2, 3], "s/y": [0, 1, 2]})
     numbers = StepNumbers(np.array([3], np.int64))
-    parser = StepParser(schema, "s", numbers)
+    parser = parser_of(schema, numbers)
     batch, _ = parser.parse(block_of([data], [0, 0, 0], [0, 1, 2]), DEFAULT_RANDOM)
     assert batch["s/x"].tolist() == [[1, 2, 3], [], [3]]
 
@@ -228,7 +236,7 @@ class TestFailures:
 
     def parse(self, *records: bytes) -> Any:
         rows, numbers = [0, 0, 1, 1, 2], [0, 1, 2, 3, 4]
-        parser = StepParser(self.schema, "s", self.numbers)
+        parser = parser_of(self.schema, self.numbers)
         return parser.parse(block_of(list(records), rows, numbers), DEFAULT_RANDOM)
 
     def test_samples_of_good_records_are_kept(self) -> None:
@@ -256,7 +264,7 @@ def test_memory_is_used_only_for_selected_steps() -> None:
     """The arena has the steps that are asked for, not those of the episodes."""
     schema = tio.Schema({"s/matrix": STEPS["s/matrix"]})
     data = record(1, 60)
-    parser = StepParser(schema, "s", StepNumbers(np.array([60], np.int64)))
+    parser = parser_of(schema, StepNumbers(np.array([60], np.int64)))
     batch, _ = parser.parse(block_of([data], [0], [7]), DEFAULT_RANDOM)
     assert batch.arena.numel() == 64
     assert batch["s/matrix"].tolist() == [[[114], [115]]]
@@ -269,8 +277,8 @@ class TestImages:
     schema = tio.Schema({"s/x": tio.SequenceFeature(SIZED)})
 
     def parse(self, images: list[bytes], window: int | None, begins: list[int]) -> Any:
-        numbers = StepNumbers(np.array([len(images)], np.int64), window)
-        parser = StepParser(self.schema, "s", numbers)
+        numbers = StepNumbers(np.array([len(images)], np.int64), (0, (window or 1) - 1))
+        parser = parser_of(self.schema, numbers, window)
         block = block_of([example_of(**{"s/x": images})], [0] * len(begins), begins)
         return parser.parse(block, DEFAULT_RANDOM)
 

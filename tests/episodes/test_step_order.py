@@ -26,7 +26,7 @@ def places_of(counts: list[int], window: int | None) -> list[tuple[int, int]]:
 
 
 def numbers_of(counts: list[int], window: int | None = None) -> StepNumbers:
-    return StepNumbers(np.array(counts, np.int64), window)
+    return StepNumbers(np.array(counts, np.int64), (0, (window or 1) - 1))
 
 
 @st.composite
@@ -54,7 +54,7 @@ def test_positions_of_samples(counts: list[int], window: int | None) -> None:
     numbers = numbers_of(counts, window)
     expected = places_of(counts, window)
     assert len(numbers) == len(expected)
-    records, begins = numbers.locate(np.arange(len(numbers)))
+    _, records, begins, _ = numbers.locate(np.arange(len(numbers)))
     assert list(zip(records.tolist(), begins.tolist(), strict=True)) == expected
     for outside in (-1, len(numbers)):
         with pytest.raises(IndexError, match="a sample number is outside"):

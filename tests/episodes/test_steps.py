@@ -152,9 +152,13 @@ class TestParts:
     ) -> None:
         paths = write_episodes(tmp_path_factory.mktemp("episodes"), files)
         records = tio.TFRecordDataset(paths, SCHEMA, batch_size=4)
-        parts = [step_ids(part) for part in records.steps(window=window).split(0.5, 0.5, seed=seed)]
+        parts = [
+            step_ids(part)
+            for part in records.steps(range(window) if window else None).split(0.5, 0.5, seed=seed)
+        ]
         expected = [
-            step_ids(part.steps(window=window)) for part in records.split(0.5, 0.5, seed=seed)
+            step_ids(part.steps(range(window) if window else None))
+            for part in records.split(0.5, 0.5, seed=seed)
         ]
         assert parts == expected
         windows = [[each] if window is None else each for part in parts for each in part]
@@ -183,7 +187,7 @@ class TestParts:
 
     def test_steps_of_one_feature(self, paths: list[str]) -> None:
         records = tio.TFRecordDataset(paths, SCHEMA, batch_size=4)
-        one = records.steps("steps/id", window=2)
+        one = records.steps(range(2), group="steps/id")
         assert step_ids(one) == windows_of(FILES, 2)
         assert isinstance(next(iter(one))["steps/text"], tio.Ragged)  # does not have these steps
 
@@ -198,9 +202,9 @@ class TestParts:
 
     def test_mixture_of_steps_and_records(self, paths: list[str]) -> None:
         records = tio.TFRecordDataset(paths, SCHEMA, batch_size=4)
-        for other in (records.steps(window=3), records):
+        for other in (records.steps(range(3)), records):
             with pytest.raises(ValueError, match="datasets differ in samples: "):
-                tio.mix([records.steps(window=2), other], weights=[1, 1])
+                tio.mix([records.steps(range(2)), other], weights=[1, 1])
 
 
 class TestStates:
@@ -224,7 +228,7 @@ class TestStates:
 
     def test_state_of_another_kind(self, paths: list[str]) -> None:
         records = tio.TFRecordDataset(paths, SCHEMA, batch_size=4)
-        kinds = [records, records.steps(), records.steps(window=1), records.steps(window=2)]
+        kinds = [records, records.steps(), records.steps(range(1)), records.steps(range(2))]
         for saved, other in itertools.permutations(kinds, 2):
             iterator = iter(saved)
             next(iterator)

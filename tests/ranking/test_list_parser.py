@@ -276,7 +276,7 @@ def test_functions_for_examples_reject_schemas_of_lists(tmp_path: Path) -> None:
     with pytest.raises(SchemaError, match="must be a dict or a schema of Examples"):
         tio.convert.to_parquet(tmp_path / "lists", tmp_path / "x", schema=SCHEMA)
     with pytest.raises(SchemaError, match="steps need a schema of features"):
-        tio.TFRecordDataset(tmp_path / "lists", SCHEMA).steps("pair")
+        tio.TFRecordDataset(tmp_path / "lists", SCHEMA).steps(group="pair")
 
 
 # ---- datasets ----

@@ -129,7 +129,7 @@ def test_steps_of_renamed_features(tmp_path: Path) -> None:
         "steps/id": tio.VarLenFeature("int64", key="ids"),
         "steps/x": tio.FixedLenSequenceFeature([2], "float32", allow_missing=True, key="xs"),
     }
-    steps = list(tio.TFRecordDataset(path, schema).steps("steps"))
+    steps = list(tio.TFRecordDataset(path, schema).steps(group="steps"))
     assert [int(step["steps/id"]) for step in steps] == [1, 2, 3]
 
 

@@ -58,7 +58,7 @@ def windows_of(files: Sequence[Sequence[int]], window: int) -> list[list[int]]:
 def steps_of(paths: list[str], window: int | None = None, **options: Any) -> tio.TFRecordDataset:
     """Return a dataset of steps, or windows of steps, in batches of 4."""
     options = {"batch_size": 4, **options}
-    return tio.TFRecordDataset(paths, SCHEMA, **options).steps(window=window)
+    return tio.TFRecordDataset(paths, SCHEMA, **options).steps(range(window) if window else None)
 
 
 def step_ids(batches: Iterable[Any]) -> list[Any]:

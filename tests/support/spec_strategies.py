@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any
 
@@ -65,6 +66,28 @@ def of_numbers(draw: st.DrawFn, dtype: str, *, bits: bool = True) -> dict[str, A
 
 
 @st.composite
+def normalizes(draw: st.DrawFn, shape: tuple[int, ...]) -> tio.Normalize:
+    """Draw a Normalize of a shape."""
+    count = math.prod(shape)
+
+    def drawn(numbers: st.SearchStrategy[Any]) -> Any:
+        return np.reshape(draw(st.lists(numbers, min_size=count, max_size=count)), shape)
+
+    scale = st.floats(0.125, 8, width=32) | st.just(0.0)
+    mask = drawn(st.booleans()).astype(bool) if draw(st.booleans()) else None
+    clip = draw(st.none() | st.integers(1, 9) | st.floats(0.5, 9))
+    return tio.Normalize(drawn(st.floats(-8, 8, width=32)), drawn(scale), mask, clip)
+
+
+@st.composite
+def normalized(draw: st.DrawFn, dtype: str, shape: Any) -> dict[str, Any]:
+    """Draw ``normalize``, if the dtype allows it, of the last dimensions of a shape."""
+    if dtype not in ("float32", "float64") or draw(st.booleans()):
+        return {}
+    return {"normalize": draw(normalizes(tuple(shape[draw(st.integers(0, len(shape))) :])))}
+
+
+@st.composite
 def fixed(draw: st.DrawFn) -> tio.FixedLenFeature:
     """Draw FixedLenFeatures, half of them with a default."""
     dtype, shape = draw(st.sampled_from(DTYPES)), draw(shapes)
@@ -74,7 +97,7 @@ def fixed(draw: st.DrawFn) -> tio.FixedLenFeature:
         default = draw(st.lists(values(dtype), min_size=count, max_size=count))
         are_numbers = dtype != "string" and count and not any(map(math.isnan, default))
         valid = (min(default), max(default)) if valid and are_numbers else None
-    options = {"key": draw(_own_keys), **draw(of_numbers(dtype))}
+    options = {"key": draw(_own_keys), **draw(of_numbers(dtype)), **draw(normalized(dtype, shape))}
     return tio.FixedLenFeature(shape, dtype, default, valid_range=valid, **options)
 
 
@@ -85,8 +108,9 @@ def parts(draw: st.DrawFn, in_list: bool) -> tio.FixedLenSequenceFeature:
     default = None if in_list else draw(st.one_of(st.none(), values(dtype)))
     missing = draw(st.booleans()) if in_list else True
     options = {"valid_range": draw(ranges(dtype)), **draw(of_numbers(dtype, bits=False))}
-    options["key"] = draw(_own_keys)
-    return tio.FixedLenSequenceFeature(draw(full_shapes), dtype, missing, default, **options)
+    shape = draw(full_shapes)
+    options |= {"key": draw(_own_keys), **draw(normalized(dtype, shape))}
+    return tio.FixedLenSequenceFeature(shape, dtype, missing, default, **options)
 
 
 @st.composite
@@ -127,14 +151,18 @@ partitions = st.one_of(
 def raggeds(draw: st.DrawFn) -> tio.RaggedFeature:
     """Draw RaggedFeatures with partitions of every kind."""
     dtype = draw(st.sampled_from(DTYPES))
+    divided = draw(st.lists(partitions, max_size=3))
+    uniform = itertools.takewhile(lambda each: hasattr(each, "length"), reversed(divided))
+    shape = [each.length for each in uniform][::-1]
     return tio.RaggedFeature(
         dtype,
         draw(st.none() | keys),
-        draw(st.lists(partitions, max_size=3)),
+        divided,
         draw(st.sampled_from(["int32", "int64"])),
         draw(st.booleans()),
         valid_range=draw(ranges(dtype)),
         **draw(of_numbers(dtype)),
+        **draw(normalized(dtype, shape)),
     )
 
 
@@ -274,6 +302,7 @@ def varyings(draw: st.DrawFn) -> tio.VarLenFeature:
     """Draw VarLenFeatures."""
     dtype = draw(st.sampled_from(DTYPES))
     options = {"key": draw(_own_keys), **draw(of_numbers(dtype))}
+    options |= draw(normalized(dtype, ()))
     return tio.VarLenFeature(dtype, valid_range=draw(ranges(dtype)), **options)
 
 

@@ -16,8 +16,9 @@ Stored = dict[str, list[Any]]
 
 
 def without_checks(spec: Any) -> Any:
-    """Return a spec without a range of valid values, so that any values can be read."""
-    given = {name: value for name, value in spec.arguments().items() if name != "valid_range"}
+    """Return a spec without range and normalization, so that any values are read as stored."""
+    left_out = ("valid_range", "normalize")
+    given = {name: value for name, value in spec.arguments().items() if name not in left_out}
     for name in ("element", "partitions"):
         if name in given:
             given[name] = getattr(spec, name)

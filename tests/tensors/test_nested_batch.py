@@ -224,7 +224,9 @@ def test_steps(tmp_path: Path, window: int | None) -> None:
     path = tmp_path / "a.tfrecord"
     episode = {"id": 1, "steps/obs/x": [5, 6, 7], "steps/y": [8, 9, 10]}
     write_tfrecord(path, [tio.encode_example(episode)])
-    [batch] = tio.TFRecordDataset(path, schema, batch_size=4).steps(window=window)
+    [batch] = tio.TFRecordDataset(path, schema, batch_size=4).steps(
+        range(window) if window else None
+    )
     assert list(batch) == ["id", "steps"]
     x = [5, 6, 7] if window is None else [[5, 6], [6, 7]]
     assert batch["steps"]["obs"]["x"].tolist() == x

@@ -212,7 +212,7 @@ def test_samples_that_are_no_records_need_kinds(tmp_path: Path) -> None:
     _write(tmp_path / "a", episode)
     x = tio.FixedLenSequenceFeature([2], "int64", allow_missing=True)
     schema = {"steps/id": tio.VarLenFeature("int64"), "steps/x": x}
-    [step, *_] = tio.TFRecordDataset(tmp_path / "a", schema).steps("steps")
+    [step, *_] = tio.TFRecordDataset(tmp_path / "a", schema).steps(group="steps")
     ranked = {"x": tio.FixedLenFeature([], "int64")}
     _write(tmp_path / "b", tio.ranking.encode(None, [{"x": 1}, {"x": 2}]))
     [ranking] = tio.TFRecordDataset(tmp_path / "b", tio.ranking.Schema(examples=ranked))

@@ -86,7 +86,7 @@ class JobQueue:
                 return None
             job.epoch, job.units = batch
             job.random = RecordRandom(self._seed, job.epoch)
-            job.plan = self._loader.plan(job.units)
+            job.plan = self._loader.plan(job.units, job.random)
             job.buffer_bytes = int(job.plan.buffer_bytes)
         except Exception as error:  # noqa: BLE001  # see above
             job.error = error

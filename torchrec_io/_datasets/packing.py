@@ -149,6 +149,9 @@ class RowLoader(RecordLoader):
         assert isinstance(parser, ExampleBlockParser)  # others have no tokens
         self._pack = pack
         self._packed = (pack.key, *pack.also)
+        for name in self._packed:
+            if parser.schema[name].normalize is not None:
+                raise ValueError(f"the feature {name!r} cannot be packed and normalized")
         # Tokens are decoded when they are written into rows.
         self._locator = ExampleParser(parser.schema, self._packed)
         self._layout = RowLayout(pack, self._locator)
@@ -166,8 +169,8 @@ class RowLoader(RecordLoader):
         others = (name for name in names if name not in self._packed)
         return [*made_columns(self._pack)[-2:], *others]
 
-    def plan(self, units: Any) -> Any:
-        return self.reader.plan(units.numbers)
+    def plan(self, units: Any, random: RecordRandom = DEFAULT_RANDOM) -> Any:
+        return self.reader.plan_with(units.numbers, random)
 
     def load_jobs(self, jobs: Sequence[LoadJob]) -> list[Loaded]:
         batches = [job.units for job in jobs]

@@ -95,8 +95,16 @@ class PartsReader(Reader):
             reader.end_epoch()
 
     def plan(self, records: Numbers) -> PartsPlan:
+        return self.plan_with(records, DEFAULT_RANDOM)
+
+    def plan_with(self, records: Numbers, random: RecordRandom) -> PartsPlan:
+        bases = self._order.bases
         parts = [
-            PartPlan(part, positions, self._readers[part].plan(own))
+            PartPlan(
+                part,
+                positions,
+                self._readers[part].plan_with(own, random._replace(base=bases[part])),
+            )
             for part, positions, own in self._order.by_part(records)
         ]
         return PartsPlan(records, parts)

@@ -50,7 +50,7 @@ class RecordLoader:
     """Reads records and parses them.
 
     Attributes:
-        reader: Reader of the records.
+        reader: Reader of the records, or of what the parser needs of them.
         parser: Parser of the records.
         parts: Pipelines of the datasets of a mixture that load their own records.
     """
@@ -58,6 +58,9 @@ class RecordLoader:
     reader: Reader
     parser: BlockParser
     parts: Sequence[IndexedPipeline] = ()
+
+    def __post_init__(self) -> None:
+        self.reader = self.parser.fit_reader(self.reader)
 
     @property
     def is_native(self) -> bool:
@@ -90,9 +93,9 @@ class RecordLoader:
 
     # ---- units of an order ----
 
-    def plan(self, units: Any) -> Any:
+    def plan(self, units: Any, random: RecordRandom = DEFAULT_RANDOM) -> Any:
         """Return the reader's plan of the records of a batch, given as units of the order."""
-        return self.reader.plan(units)
+        return self.reader.plan_with(units, random)
 
     def load_jobs(self, jobs: Sequence[LoadJob]) -> list[Loaded]:
         """Load several batches together, up to the first one with an error; see :meth:`load_run`.

@@ -107,7 +107,7 @@ class ReplacedRecords(LostRecords):
 
     def _load(self, numbers: Numbers, random: RecordRandom) -> Loaded:
         """Load records. Bad ones are reported by the process to which they are assigned."""
-        loaded = self.loader.load(self.loader.reader.plan(numbers), random)
+        loaded = self.loader.load(self.loader.plan(numbers, random), random)
         for error in loaded.errors:
             if isinstance(error, StaleIndexError):
                 raise error

@@ -65,9 +65,14 @@ class SelectingDataset:
         return self._narrowed(Span(0, min(check_integer("n", n), total), total))
 
     def _narrowed(self, picked: Selection) -> Self:
-        order = self._record_order
-        narrowed = order.with_selection(select_within(order.selection, picked))
-        return self._derive(self._pipeline.rebuild(record_order=narrowed))
+        return self._derive(narrowed(self._pipeline, picked))
+
+
+def narrowed(pipeline: IndexedPipeline, picked: Selection) -> IndexedPipeline:
+    """Return the parts of a dataset of some of the selected records."""
+    order = pipeline.record_order
+    chosen = order.with_selection(select_within(order.selection, picked))
+    return pipeline.rebuild(record_order=chosen)
 
 
 def _check_numbers(numbers: Any, total: int) -> Numbers:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Self, Unpack, overload
+
+import numpy as np
+import numpy.typing as npt
+from torch import Tensor
 
 from .._storage.local import StrPath
 from .._tensors.block_parser import Columns, SchemaLike
-from ..checks import is_integer
 from .base import Item_co
 from .indexed import IndexedDataset
 from .options import (
@@ -23,10 +26,12 @@ from .options import (
     takes_options,
 )
 from .pipeline import IndexedPipeline
+from .where import Predicate
 
 if TYPE_CHECKING:
     from .._tensors.batch import Batch
     from .._tensors.sample import Sample
+    from ..episodes.offsets import Offsets, Outside
     from ..tfds.feature_choice import FeatureChoice
     from ..tfds.splits import Split
 
@@ -111,7 +116,8 @@ class TFRecordDataset(IndexedDataset[Item_co]):
         config: str | None = None,
         version: str | None = None,
         features: FeatureChoice | None = None,
-        steps: Literal["ragged", "each"] | int = "ragged",
+        steps: Literal["ragged", "each"] | Offsets = "ragged",
+        outside: Outside = "drop",
         batch_size: int,
         **options: Unpack[TfdsSampleOptions],
     ) -> TFRecordDataset[Batch]: ...
@@ -125,7 +131,8 @@ class TFRecordDataset(IndexedDataset[Item_co]):
         config: str | None = None,
         version: str | None = None,
         features: FeatureChoice | None = None,
-        steps: Literal["ragged", "each"] | int = "ragged",
+        steps: Literal["ragged", "each"] | Offsets = "ragged",
+        outside: Outside = "drop",
         **options: Unpack[TfdsSampleOptions],
     ) -> TFRecordDataset[Sample]: ...
     @overload
@@ -138,7 +145,8 @@ class TFRecordDataset(IndexedDataset[Item_co]):
         config: str | None = None,
         version: str | None = None,
         features: FeatureChoice | None = None,
-        steps: Literal["ragged", "each"] | int = "ragged",
+        steps: Literal["ragged", "each"] | Offsets = "ragged",
+        outside: Outside = "drop",
         **options: Unpack[TfdsOptions],
     ) -> TFRecordDataset[Any]: ...
     @classmethod
@@ -151,7 +159,8 @@ class TFRecordDataset(IndexedDataset[Item_co]):
         config: str | None = None,
         version: str | None = None,
         features: FeatureChoice | None = None,
-        steps: Literal["ragged", "each"] | int = "ragged",
+        steps: Literal["ragged", "each"] | Offsets = "ragged",
+        outside: Outside = "drop",
         **options: Unpack[TfdsOptions],
     ) -> TFRecordDataset[Any]:
         """Open a directory that TensorFlow Datasets wrote, without TensorFlow. See docs/tfds.md."""
@@ -177,7 +186,8 @@ class TFRecordDataset(IndexedDataset[Item_co]):
         if steps == "ragged":
             return dataset
         group = found.group_of_steps(plan.schema)
-        return dataset.steps(group, window=None if steps == "each" else int(steps))
+        offsets = None if isinstance(steps, str) else steps
+        return dataset.steps(offsets, group=group, outside=outside)
 
     @overload
     def replace(self, **options: Unpack[OrderReplaceOptions]) -> Self: ...
@@ -188,13 +198,59 @@ class TFRecordDataset(IndexedDataset[Item_co]):
         """Return a dataset with another schema or options, at its start. See docs/order.md."""
         return self._replaced(TFRecordReplaceOptions, options)
 
-    def steps(self, group: str = "steps", *, window: int | None = None) -> Self:
-        """Return a dataset of the steps of records that are episodes. See docs/episodes.md."""
-        from ..episodes.stepping import step_pipeline  # noqa: PLC0415  # an optional room
+    def steps(
+        self,
+        offsets: Offsets = None,
+        *,
+        group: str = "steps",
+        outside: Outside = "drop",
+        stride: int = 1,
+        keep: Predicate | Tensor | npt.NDArray[np.bool_] | Sequence[bool] | None = None,
+        features: Sequence[str] | None = None,
+        cache_key: str | None = None,
+    ) -> Self:
+        """Return a dataset of the steps of records that are episodes. See docs/episodes.md.
 
-        return self._derive(step_pipeline(self._pipeline, group, window))
+        Args:
+            offsets: Steps that a sample takes, counted from its own: of all features, such as
+                ``range(4)``, or by name within the group, such as
+                ``{"observation": (-1, 0), "action": range(16)}``. A name stands for the features
+                nested in it. A sequence adds an axis ``[B, offsets, ...]``; an integer or a
+                :class:`LaterStep` does not. Default: each feature has the value of its step.
+            group: Name of the features that have steps. SequenceExamples have those of all of
+                their feature lists.
+            outside: What becomes of steps before the first and after the last one. ``"drop"``
+                leaves out samples that need them, ``"repeat"`` repeats the first or last step,
+                ``"zeros"`` has zeros, empty bytes or empty rows. Unless it is "drop",
+                ``batch.valid[name]`` says which steps exist: bool ``[B]`` or ``[B, offsets]``.
+            stride: Distance from the step of one sample to that of the next.
+            keep: Steps that have a sample: a bool for each step of all episodes in stored order,
+                or a function of a batch of single steps that returns a bool for each, as for
+                :meth:`where`.
+            features: Names of the features that the function needs; None for all.
+            cache_key: Name of the function's result in the user's cache; None to keep it nowhere.
+
+        Raises:
+            SchemaError: If the group does not exist, or one of its features has no steps.
+            KeyError: If a name of ``offsets`` is not one of the group's.
+            TypeError, ValueError: If an argument is invalid.
+        """
+        from ..episodes.stepping import keep_steps, step_pipeline  # noqa: PLC0415  # optional
+
+        pipeline = step_pipeline(
+            self._pipeline, offsets, group=group, outside=outside, stride=stride
+        )
+        if keep is not None:
+            pipeline = keep_steps(
+                pipeline, self._worker_state(), keep, features=features, cache_key=cache_key
+            )
+        return self._derive(pipeline)
 
 
 def _check_steps(steps: Any) -> None:
-    if steps not in ("ragged", "each") and not (is_integer(steps) and steps >= 1):
-        raise ValueError(f"steps must be 'ragged', 'each' or a positive integer, got {steps!r}")
+    is_offsets = isinstance(steps, (Sequence, Mapping)) and not isinstance(steps, (str, bytes))
+    if not (is_offsets or steps in ("ragged", "each")):
+        raise ValueError(
+            "steps must be 'ragged', 'each' or offsets such as range(4) or {'action': range(16)}, "
+            f"got {steps!r}"
+        )

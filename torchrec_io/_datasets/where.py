@@ -6,12 +6,12 @@ import dataclasses
 import json
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import torch
 
-from .._order.selection import Mask, SubsetBuilder
+from .._order.selection import Mask, Subset, SubsetBuilder
 from .._records.index import RecordIndex
 from .._schema.feature_mapping import FeatureMapping
 from .._storage.digest import digest_text
@@ -19,17 +19,29 @@ from .._storage.thread_pool import map_in_threads
 from .._tensors.batch import Batch
 from .._tensors.block_parser import BlockParser
 from .._tensors.loaded import Loaded
-from ..checks import counted
+from ..checks import counted, suggest_names
 from ..errors import SchemaError
+from .pass_cache import Identity, cached_pass
 from .pass_progress import shown_progress
 from .pipeline import IndexedPipeline
 from .record_loader import RecordLoader
 from .record_scan import load_all
-from .selection_cache import Identity, Picked, cached_pick
 from .worker_state import WorkerState
 
 # Takes a Batch, or a list of items of a schema without columns; returns a bool for each record.
 Predicate: TypeAlias = Callable[[Any], Any]
+
+
+class Picked(NamedTuple):
+    """The result of a predicate.
+
+    Attributes:
+        positions: Positions of the chosen records, among those to choose from.
+        lost: Number of records that could not be read or parsed, and so are not chosen.
+    """
+
+    positions: Subset
+    lost: int
 
 
 def pick_where(
@@ -55,37 +67,70 @@ def pick_where(
         raise TypeError(f"predicate must be a function of a Batch, got {predicate!r}")
     if cache_key is not None and not (isinstance(cache_key, str) and cache_key):
         raise ValueError(f"cache_key must be a non-empty str or None, got {cache_key!r}")
+    names = None
+    if features is not None:
+        if pipeline.loader.parser.schema is None:
+            raise ValueError("features must be None for a dataset without a schema of features")
+        names = checked_names("features", features, pipeline.loader.parser.schema)
     parser = pipeline.loader.parser
-    names = None if features is None else _checked_names(features, parser)
-    # The reader of single records: blocks of a shuffle do not help in the stored order.
-    order = dataclasses.replace(pipeline.record_order, shuffle=False)
-    loader = RecordLoader(
-        order.fit_reader(pipeline.records, 1),
-        parser if names is None else parser.of_features(names),
-    )
+    loader = pass_loader(pipeline, parser if names is None else parser.of_features(names))
 
     def evaluate() -> Picked:
         return _evaluate(pipeline, loader, state, predicate)
 
     if cache_key is None:
         return evaluate()
-    identity = _identity_of(pipeline, names)
-    allow_lost = pipeline.options.get("on_error", "raise") != "raise"
-    return cached_pick(cache_key, identity, len(order), evaluate, allow_lost=allow_lost)
+    total = len(pipeline.record_order)
+
+    def decode(bits: bytes) -> Subset:
+        return Subset(total, np.frombuffer(bits, "<u8").astype(np.uint64))
+
+    result = cached_pass(
+        cache_key,
+        f"the predicate of {cache_key!r}",
+        identity_of(pipeline, names),
+        evaluate,
+        encode=lambda positions: positions.words.astype("<u8", copy=False).tobytes(),
+        decode=decode,
+        allow_lost=allows_lost(pipeline),
+    )
+    return Picked(*result)
 
 
-def _checked_names(features: Any, parser: BlockParser) -> list[str]:
-    names = [features] if isinstance(features, str) else list(features)
-    if isinstance(features, str) or not all(isinstance(name, str) for name in names):
-        raise TypeError(f"features must be a list of names, got {features!r}")
-    if parser.schema is None:
-        raise ValueError("features must be None for a dataset without a schema of features")
-    if not names:
-        raise ValueError("features must have at least one name, got none")
-    for name in names:
-        if not parser.schema.names_of(name):
-            raise ValueError(f"features must be names of the schema, got {name!r}")
-    return names
+def checked_names(argument: str, names: Any, schema: Any) -> list[str]:
+    """Return the names of an argument as a list.
+
+    Args:
+        argument: Name of the argument.
+        names: Its value.
+        schema: Schema that has the features.
+
+    Raises:
+        TypeError, ValueError: If these are not names of features or of dicts of the schema.
+    """
+    listed = [names] if isinstance(names, str) else list(names)
+    if isinstance(names, str) or not all(isinstance(name, str) for name in listed):
+        raise TypeError(f"{argument} must be a list of names, got {names!r}")
+    if not listed:
+        raise ValueError(f"{argument} must have at least one name, got none")
+    for name in listed:
+        if not schema.names_of(name):
+            known = list(getattr(schema, "columns", schema))
+            hint = suggest_names(name, known, "the schema has")
+            raise ValueError(f"{argument} must be names of the schema, got {name!r}: {hint}")
+    return listed
+
+
+def pass_loader(pipeline: IndexedPipeline, parser: BlockParser) -> RecordLoader:
+    """Return a loader for a pass over the records in their stored order."""
+    # The reader of single records: blocks of a shuffle do not help.
+    order = dataclasses.replace(pipeline.record_order, shuffle=False)
+    return RecordLoader(order.fit_reader(pipeline.records, 1), parser)
+
+
+def allows_lost(pipeline: IndexedPipeline) -> bool:
+    """Return whether records with errors are left out."""
+    return bool(pipeline.options.get("on_error", "raise") != "raise")
 
 
 def _evaluate(
@@ -102,7 +147,7 @@ def _evaluate(
             count = len(loaded.numbers)
             chosen = np.zeros(len(numbers), np.bool_)
             if count:
-                answer = _answer(predicate, _items_of(loaded, loader), schema)
+                answer = _answer(predicate, items_of(loaded, loader), schema)
                 chosen[loaded.positions_in(numbers)] = _mask_of(answer, count)
             builder.append(chosen)
             lost += len(chosen) - count
@@ -110,7 +155,7 @@ def _evaluate(
     return Picked(builder.finish(), lost)
 
 
-def _items_of(loaded: Loaded, loader: RecordLoader) -> Any:
+def items_of(loaded: Loaded, loader: RecordLoader) -> Any:
     """Return the loaded records as a batch without other rows."""
     items = loaded.items if loaded.rows is None else loader.join([loaded]).items
     return items.with_views() if isinstance(items, Batch) else items
@@ -144,7 +189,8 @@ def _mask_of(answer: Any, count: int) -> Mask:
     return mask
 
 
-def _identity_of(pipeline: IndexedPipeline, names: Sequence[str] | None) -> Identity:
+def identity_of(pipeline: IndexedPipeline, names: Sequence[str] | None) -> Identity:
+    """Return everything that a pass over some features of a dataset depends on."""
     described = pipeline.record_order.describe()
     files = described.pop("files")
     # The fingerprint of a file does not show every change of its data; the time does.

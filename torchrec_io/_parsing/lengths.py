@@ -6,42 +6,27 @@ value. They are cached in the user's cache directory beside the indexes.
 
 from __future__ import annotations
 
-import itertools
-import logging
-from collections.abc import Iterator
-from contextlib import closing
 from dataclasses import dataclass
 
 import numpy as np
 
-from .._records.index import RecordIndex
-from .._records.index_cache import cache_path
+from .._records.file_results import FilePass, Results, find_results
 from .._records.record_block import RecordBlock
 from .._records.record_reader import ReadPlan, RecordReader
-from .._records.record_size import MAX_RECORD_BYTES
-from .._records.scan import scan
 from .._schema.dtypes import DTypeName, stored_dtype
 from .._schema.feature import Place
 from .._schema.schema import Schema
 from .._schema.specs import VarLenFeature
 from .._schema.stored_keys import StoredCount
-from .._storage.cached_result import UnusableError, read_result, write_result
-from .._storage.digest import digest_text
-from .._storage.thread_pool import map_in_threads, most_storage_threads
-from ..checks import counted, printable
 from .arrays import Ints
 from .columns.base import LocatedBlock
 from .failures import RecordFailure
 from .parser import ExampleParser
 from .valid_records import parse_valid
 
-logger = logging.getLogger("torchrec_io")
-
 SUFFIX = ".tflen"
 # Length of a record that is not known.
 UNKNOWN = -1
-
-_RECORDS_AT_ONCE = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -129,108 +114,17 @@ def find_lengths(reader: RecordReader, measure: LengthMeasure) -> Ints:
     Raises:
         TruncatedFileError, StaleIndexError, OSError: If the files are not those that were indexed.
     """
-    lengths = np.full(len(reader), UNKNOWN, np.int64)
-    firsts = itertools.accumulate(map(len, reader.indexes), initial=0)
-    nonempty = [
-        (index, first) for index, first in zip(reader.indexes, firsts, strict=False) if len(index)
-    ]
-
-    def file_of(item: tuple[RecordIndex, int]) -> _FileLengths:
-        return _FileLengths(*item, measure, reader)
-
-    files = map_in_threads(file_of, nonempty)  # an index may have to be read first
-    unknown = [file for file in files if not file.load(lengths)]
-    if unknown:
-        _measure_files(unknown, reader, measure, lengths)
-    return lengths
-
-
-class _FileLengths:
-    """The cached lengths of one data file.
-
-    Attributes:
-        first: Number of its first record among those of all files.
-        size: Number of its records.
-        name: Digest that distinguishes the lengths from those of other data and other features.
-        path: Path of the file in the cache.
-    """
-
-    def __init__(
-        self, index: RecordIndex, first: int, measure: LengthMeasure, reader: RecordReader
-    ) -> None:
-        self.first = first
-        self.size = len(index)
-        # The index and the fingerprint do not show every change of the data; the time does.
-        changed = index.find_change_time()
-        # Without checks of CRCs a damaged record may have a length, too.
-        text = f"{measure}" if reader.verify_crc else f"{measure}, unchecked"
-        if reader.max_record_bytes != MAX_RECORD_BYTES:
-            text += f", up to {reader.max_record_bytes} bytes"
-        self.name = digest_text(f"{changed}:{text}:", index.file.head, size=16)
-        # One file for each feature. Lengths of earlier data are overwritten.
-        suffix = f".{digest_text(text, size=6)}{SUFFIX}"
-        self.path = cache_path(index.data_path).with_suffix(suffix)
-
-    def load(self, lengths: Ints) -> bool:
-        """Copy the cached lengths; return whether there are valid ones."""
-        try:
-            cached, data = read_result(self.path)
-            if cached["data"] != self.name:
-                raise UnusableError("they belong to other data")
-            found = np.frombuffer(data, "<i4")
-            if len(found) != self.size or found.min() < UNKNOWN:
-                raise UnusableError("they are not valid")
-        except FileNotFoundError:
-            return False
-        except (UnusableError, ValueError, KeyError, TypeError) as reason:
-            logger.info("lengths in %s are not used: %s", printable(self.path), reason)
-            return False
-        lengths[self.first : self.first + self.size] = found
-        return True
-
-    def save(self, lengths: Ints) -> None:
-        """Write the lengths to the cache, if this is possible."""
-        own = lengths[self.first : self.first + self.size]
-        data = own.astype("<i4").tobytes()  # a record has less than 2 GiB, so fewer values
-        try:
-            write_result(self.path, {"data": self.name}, data)
-        except OSError as error:  # such as a read-only home; they stay in memory
-            logger.info("lengths cannot be cached: %s", error)
-
-    def parts(self) -> Iterator[Ints]:
-        """Yield the numbers of the records in parts; int64 ``[n]`` each."""
-        for at in range(0, self.size, _RECORDS_AT_ONCE):
-            yield self.first + np.arange(at, min(self.size, at + _RECORDS_AT_ONCE))
-
-
-def _measure_files(
-    files: list[_FileLengths], reader: RecordReader, measure: LengthMeasure, lengths: Ints
-) -> None:
-    """Find the lengths of files by a pass over their records, and cache them."""
     parser = measure.parser()
 
-    def measure_block(plan: ReadPlan) -> tuple[int, bool]:
-        """Find the lengths of some records; return their number, and whether all are valid."""
+    def visit(plan: ReadPlan) -> tuple[Results, bool]:
         block, errors = reader.fetch(plan)
         found, parsed = measure.lengths_of(parser, block)
-        lengths[parsed.numbers] = found
-        return len(plan.numbers), not errors and len(parsed) == len(block)
+        lengths = np.full(len(plan.numbers), UNKNOWN, np.int32)
+        lengths[parsed.numbers - plan.numbers[0]] = found
+        return [lengths], not errors and len(parsed) == len(block)
 
-    total = sum(file.size for file in files)
-    keys = ", ".join(repr(count.key) for count in measure.counts)
-    logger.info("finding the lengths of %s by %s", counted(total, "record"), keys)
-    parts = itertools.chain.from_iterable(file.parts() for file in files)
-    damaged = 0
-    with closing(scan(reader, parts, measure_block, most_storage_threads())) as blocks:
-        for file in files:
-            left, is_valid = file.size, True
-            while left:
-                count, is_block_valid = next(blocks)
-                is_valid &= is_block_valid
-                left -= count
-            if is_valid:
-                file.save(lengths)
-            damaged += not is_valid
-    if damaged:
-        number_text = counted(damaged, "file")
-        logger.info("lengths of %s with damaged records are not cached", number_text)
+    # A record has less than 2 GiB, so fewer values.
+    found = find_results(reader, FilePass("lengths", f"{measure}", SUFFIX, ["<i4"], visit))
+    lengths = np.concatenate([of_file for [of_file] in found])
+    known: Ints = np.maximum(lengths, UNKNOWN, dtype=np.int64)
+    return known

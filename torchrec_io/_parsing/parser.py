@@ -20,11 +20,12 @@ from .columns.base import (
     MAX_ARENA_BYTES,
     ColumnBuilder,
     DenseLayout,
-    ElementSelection,
+    ElementSelections,
     LocatedBlock,
 )
 from .failures import Failures, RecordFailure
 from .layout import ArenaLayout, Column
+from .normalizing import normalize_column
 from .ranges import first_outside
 from .record_random import DEFAULT_RANDOM, RecordRandom
 
@@ -73,6 +74,7 @@ class ExampleParser:
         self._laid_out = [builder for builder in made if builder.has_layout]
         self.is_fixed = self.native.is_fixed and not self._laid_out
         self._checked = [builder for builder in made if builder.limits is not None]
+        self._normalized = [b for b in made if b.feature.normalize is not None]
         # Columns of one dtype and shape are laid out together.
         self._dense_groups: dict[tuple[str, tuple[int, ...]], list[ColumnBuilder]] = {}
         for builder in made:
@@ -104,7 +106,7 @@ class ExampleParser:
         block: RecordBlock | RecordList,
         random: RecordRandom = DEFAULT_RANDOM,
         threads: int | None = None,
-        selection: ElementSelection | None = None,
+        selections: ElementSelections | None = None,
     ) -> LocatedBlock:
         """Locate the values of a block: the first pass.
 
@@ -112,11 +114,11 @@ class ExampleParser:
             block: The records.
             random: Source of random numbers.
             threads: Number of threads that decode images; by default that of the CPUs.
-            selection: Elements of sequences to decode; by default all. With a selection, the column
+            selections: Elements of sequences to decode; by default all. With some, the column
                 of a sequence with a length is a Ragged.
         """
         located = self._open(block, random, threads)
-        located.selection = selection
+        located.selections = selections or {}
         if self.is_fixed and located.is_plausible:
             located.reads = _core.BatchReads.of_records(located.records)
         else:
@@ -190,6 +192,8 @@ class ExampleParser:
                 block.refused = self._find_refused(block.columns, arena)
             if block.failures:
                 return number
+            for builder in self._normalized:
+                normalize_column(arena, block.columns, builder)
         if done < len(blocks):
             blocks[done].add_failures(found)
         return done

@@ -31,8 +31,8 @@ def first_outside(
     assert builder.limits is not None
     lengths = None
     if builder.padding is not None:
-        lengths = view_of(arena, _array_of(columns, builder.padding.lengths))
-    values, starts = _values_of(arena, _array_of(columns, builder.name), lengths)
+        lengths = view_of(arena, array_of(columns, builder.padding.lengths))
+    values, starts = _values_of(arena, array_of(columns, builder.name), lengths)
     checked = as_numbers(values, builder.feature.column_dtype)
     outside = builder.limits.outside(checked)
     records = np.searchsorted(starts, outside, "right") - 1
@@ -41,7 +41,7 @@ def first_outside(
     return records[is_first], checked[outside[is_first]]
 
 
-def _array_of(columns: Iterable[Column], name: str) -> Any:
+def array_of(columns: Iterable[Column], name: str) -> Any:
     """Return the column of a name, or the array of one of several dense columns."""
     column = next(each for each in columns if name in names_of(each))
     return dict(column.arrays())[name] if isinstance(column, DenseColumns) else column
@@ -55,10 +55,10 @@ def _values_of(arena: Arena, column: Any, lengths: Ints | None) -> tuple[npt.NDA
         value of each record, ``[B]`` or one more.
     """
     if isinstance(column, ListColumn):  # of one array for each record
-        parts = [flat_view_of(arena, _numbers_of(array)) for array in column.arrays]
+        parts = [flat_view_of(arena, numbers_of(array)) for array in column.arrays]
         sizes = np.array([part.size for part in parts], np.int64)
         return np.concatenate(parts or [np.empty(0, np.uint8)]), offsets_of(sizes)
-    numbers = _numbers_of(column)
+    numbers = numbers_of(column)
     values = flat_view_of(arena, numbers)
     if isinstance(column, SparseColumn):  # in the order of the records
         records = view_of(arena, column.indices)[:, 0]
@@ -76,7 +76,7 @@ def _values_of(arena: Arena, column: Any, lengths: Ints | None) -> tuple[npt.NDA
     return kept, offsets_of(lengths * math.prod(inner[1:]))
 
 
-def _numbers_of(column: Any) -> Numbers:
+def numbers_of(column: Any) -> Numbers:
     """Return the array of the values of a column."""
     numbers: Numbers = column if isinstance(column, Numbers) else column.values
     return numbers

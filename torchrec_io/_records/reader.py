@@ -118,6 +118,16 @@ class Reader(ABC):
             FileNotFoundError: If a data file was removed.
         """
 
+    def plan_with(self, records: Any, random: Any) -> Any:
+        """Make a plan like :meth:`plan`, for samples some of which draw what they read.
+
+        Args:
+            records: Records in any order, as above.
+            random: The :class:`RecordRandom` that they are parsed with.
+        """
+        del random
+        return self.plan(records)
+
     def prefetch(self, plans: Sequence[Any]) -> None:
         """Start to read plans that are fetched later, in their order.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -23,12 +24,15 @@ class RecordBlock:
         lengths: Size of each record's data in bytes; int64 ``[n]``.
         numbers: Identity of each record for its reader, ``[n]``: int64 record numbers, or values of
             :data:`torchrec_io._records.stream_reader.STREAM_LOCATION`.
+        kept: What its reader kept of records of which it left out parts, for their parser; None if
+            they are complete.
     """
 
     buffer: ByteBuffer
     starts: Ints
     lengths: Ints
     numbers: npt.NDArray[Any]
+    kept: Any = None
 
     def __len__(self) -> int:
         return len(self.starts)
@@ -45,8 +49,11 @@ class RecordBlock:
 
     def rows(self, positions: Ints | slice) -> RecordBlock:
         """Return the records at some positions, in that order; repeats are allowed."""
-        return RecordBlock(
-            self.buffer, self.starts[positions], self.lengths[positions], self.numbers[positions]
+        return dataclasses.replace(
+            self,
+            starts=self.starts[positions],
+            lengths=self.lengths[positions],
+            numbers=self.numbers[positions],
         )
 
     def view(self, position: int) -> memoryview:

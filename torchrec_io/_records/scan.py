@@ -23,6 +23,8 @@ Value = TypeVar("Value")
 # Usual limits of a block. A larger record gets a block of its own.
 BLOCK_RECORDS = 1 << 12
 BLOCK_BYTES = 1 << 22
+# Largest number of samples of one large record, which is read for each block.
+_SHARING = 1 << 8
 # Blocks of about this many bytes are prefetched together, before their visits.
 _PREFETCH_BYTES = 1 << 24
 
@@ -53,7 +55,7 @@ def scan(
             it was.
     """
     plans: Iterator[Any] = itertools.chain.from_iterable(
-        _blocks(reader, part, max_bytes) for part in numbers
+        _blocks(reader, reader.plan(part), max_bytes) for part in numbers
     )
     if reader.prefetch_limits is not None:
         plans = _prefetch(
@@ -95,13 +97,18 @@ def blocks_by_number(
         yield ScannedBlock(index.location.name, block, offsets, gaps)
 
 
-def _blocks(reader: Reader, numbers: Ints, max_bytes: int) -> Iterator[Any]:
-    """Yield the plans of the blocks of some records."""
-    plan = reader.plan(numbers)
+def _blocks(reader: Reader, plan: Any, max_bytes: int) -> Iterator[Any]:
+    """Yield the plans of the blocks of a plan's records."""
+    numbers = plan.numbers
     if plan.buffer_bytes <= max_bytes or len(numbers) == 1:
         yield plan
         return
-    for half in np.array_split(numbers, 2):
+    halves = [reader.plan(half) for half in np.array_split(numbers, 2)]
+    # Both halves have the bytes of all if they are samples of one record.
+    if len(numbers) <= _SHARING and {half.buffer_bytes for half in halves} == {plan.buffer_bytes}:
+        yield plan
+        return
+    for half in halves:
         yield from _blocks(reader, half, max_bytes)
 
 

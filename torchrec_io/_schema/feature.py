@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from inspect import Parameter, signature
-from typing import Any, ClassVar, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, cast
 
 from ..checks import with_article
 from ..display import brief
 from ..errors import SchemaError
 from .stored_keys import StoredCount, StoredKey
 from .valid_range import Range
+
+if TYPE_CHECKING:
+    from .normalize import Normalize
 
 # Where a spec is used: in a schema of Examples, in the context or the feature lists of
 # SequenceExamples, in the examples of a ranking list, or as the element of a SequenceFeature.
@@ -138,6 +141,7 @@ class Feature(Spec, is_abstract=True):
             or if values are rows of any length.
         key: Name of the stored feature with the values; None for the feature's own name.
         valid_range: Range that the values must be in; None if they are not checked.
+        normalize: How values are normalized once they are checked; None if they are not.
         is_slow: Whether values are decoded one by one outside the native parser.
         has_steps: Whether the value of a record can be cut into steps of an episode.
         is_written_as_is: Whether a value is stored as it is, under ``key`` or the feature's name.
@@ -150,6 +154,7 @@ class Feature(Spec, is_abstract=True):
 
     dtype: Any
     valid_range: Range = None
+    normalize: Normalize | None = None
     key: str | None = None
 
     @property

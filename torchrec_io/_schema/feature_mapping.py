@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from ..checks import counted
+from ..checks import counted, suggest_names, with_article
 from ..display import braced, html_table
-from .feature import Feature
+from ..errors import SchemaError
+from .checks import errors_of
+from .feature import Feature, parameters_of
 from .nesting import SEPARATOR, Path, nested
 
 if TYPE_CHECKING:
     from ..inspection.inference import Finding, InferredParts, Inspected
+    from .normalize import Normalize
 
 
 class FeatureMapping(Mapping[str, Feature]):
@@ -131,6 +135,32 @@ class FeatureMapping(Mapping[str, Feature]):
             for part, specs in self.parts.items()
         }
         return type(self)(**parts)
+
+    def normalized(self, normalizations: Mapping[str, Normalize | None]) -> Self:
+        """Return the schema with other values of ``normalize`` in some specs.
+
+        Args:
+            normalizations: A :class:`Normalize`, or None to read the stored values, by the flat
+                name of the feature.
+
+        Raises:
+            SchemaError: If a feature does not exist, its kind cannot be normalized, or a Normalize
+                does not fit it.
+        """
+        specs: dict[str, Any] = dict(self._all)
+        for name, normalize in normalizations.items():
+            with errors_of(name):
+                if name not in specs:
+                    raise SchemaError(suggest_names(name, specs, "the schema has"))
+                kind = type(specs[name])
+                if "normalize" not in parameters_of(kind):
+                    raise SchemaError(f"{with_article(kind.__name__)} cannot be normalized")
+                specs[name] = replace(specs[name], normalize=normalize)
+        parts = {
+            part: nested({name: specs[name] for name in names}, self._paths)
+            for part, names in self.parts.items()
+        }
+        return type(self)(**parts).with_findings(self._findings, self._inspected)
 
     def names_of(self, name: str) -> list[str]:
         """Return the flat names of a feature, or of the features in a dict; none if unknown."""

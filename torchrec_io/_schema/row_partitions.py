@@ -113,6 +113,16 @@ def partition_keys(partitions: Sequence[Partition], splits_dtype: str) -> list[S
     return [StoredKey(key, "ragged", "int64", splits_dtype) for key in keys]
 
 
+def uniform_shape(partitions: Sequence[Partition]) -> tuple[int, ...]:
+    """Return the shape of the innermost rows, as far as partitions give them one length."""
+    lengths: list[int] = []
+    for partition in reversed(partitions):
+        if not isinstance(partition, UniformRowLength):
+            break
+        lengths.insert(0, partition.length)
+    return tuple(lengths)
+
+
 def outer_row_count(values: StoredCount, partitions: Sequence[Partition]) -> StoredCount | None:
     """Return the stored values whose number gives the number of rows of the outermost partition.
 

@@ -5,6 +5,7 @@ Names, arguments and rules are those of TensorFlow 2.21.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -30,6 +31,7 @@ from .dtypes import (
     stored_dtype,
 )
 from .feature import Feature, Place, spec_class
+from .normalize import Normalize, check_normalize
 from .row_partitions import (
     RowLengths,
     RowLimits,
@@ -41,6 +43,7 @@ from .row_partitions import (
     as_partitions,
     outer_row_count,
     partition_keys,
+    uniform_shape,
 )
 from .stored_keys import StoredCount, StoredKey
 from .valid_range import Range, check_default_range, check_range
@@ -53,8 +56,11 @@ def _set_options(
     key: str | None = None,
     *,
     bitcast: bool | None = None,
+    normalize: Normalize | None,
+    shape: tuple[int, ...] = (),
 ) -> None:
-    """Check and set the options that TensorFlow's specs do not have."""
+    """Check and set the options that TensorFlow's specs do not have; ``shape`` is of an item."""
+    set_fields(spec, normalize=check_normalize(normalize, spec.dtype, shape))
     if bitcast and spec.dtype != "uint64":
         raise SchemaError(f"bitcast needs the dtype 'uint64', got {spec.dtype!r}")
     if bitcast is not None:
@@ -85,11 +91,14 @@ class FixedLenFeature(Feature):
             2**64 - 1. TensorFlow Datasets stores uint64 in this way. By default stored values are
             numbers, and negative ones do not fit.
         key: Name of the stored feature; by default this feature's own name.
+        normalize: A :class:`Normalize` of the values, for "float32" and "float64". It applies last:
+            ``valid_range`` is about the stored values, and a default is normalized, too. Samples
+            with normalized values cannot be encoded.
 
     Raises:
         SchemaError: If the dtype does not exist; the default has another size, does not fit or is
-            not valid; valid_range, names or bitcast are not possible for the dtype; or key is not
-            a name.
+            not valid; valid_range, names, bitcast or normalize are not possible for the dtype or
+            shape; or key is not a name.
     """
 
     column = "torchrec_io._parsing.columns.plain:FixedBuilder"
@@ -103,6 +112,7 @@ class FixedLenFeature(Feature):
     names: tuple[str, ...] | None = None
     bitcast: bool = False
     key: str | None = None
+    normalize: Normalize | None = None
 
     def __init__(
         self,
@@ -114,11 +124,14 @@ class FixedLenFeature(Feature):
         names: Sequence[str] | None = None,
         bitcast: bool = False,
         key: str | None = None,
+        normalize: Normalize | None = None,
     ) -> None:
         set_fields(self, shape=check_shape(shape), dtype=dtype_name(dtype))
         default = check_default(default_value, self.dtype, self.shape)
         set_fields(self, default_value=default)
-        _set_options(self, valid_range, names, key, bitcast=bitcast)
+        _set_options(
+            self, valid_range, names, key, bitcast=bitcast, normalize=normalize, shape=self.shape
+        )
         check_default_range(default, self.dtype, self.valid_range)
 
     @property
@@ -136,7 +149,7 @@ class FixedLenFeature(Feature):
 
     @property
     def is_written_as_is(self) -> bool:
-        return not self.bitcast
+        return not self.bitcast and self.normalize is None
 
     def stored_keys(self, name: str) -> list[StoredKey]:
         is_required = self.default_value is None
@@ -152,7 +165,7 @@ class FixedLenFeature(Feature):
 
     def as_stored(self, name: str) -> Feature:
         del name
-        return self
+        return dataclasses.replace(self, normalize=None)
 
 
 @dataclass(frozen=True)
@@ -168,10 +181,11 @@ class VarLenFeature(Feature):
         names: Names of classes, as for :class:`FixedLenFeature`.
         bitcast: Whether values are the stored 64 bits, as for :class:`FixedLenFeature`.
         key: Name of the stored feature; by default this feature's own name.
+        normalize: A :class:`Normalize` of single values, as for :class:`FixedLenFeature`.
 
     Raises:
-        SchemaError: If the dtype does not exist, valid_range, names or bitcast are not possible for
-            it, or key is not a name.
+        SchemaError: If the dtype does not exist, valid_range, names, bitcast or normalize are not
+            possible for it, or key is not a name.
     """
 
     column = "torchrec_io._parsing.columns.plain:RaggedBuilder"
@@ -184,6 +198,7 @@ class VarLenFeature(Feature):
     names: tuple[str, ...] | None = None
     bitcast: bool = False
     key: str | None = None
+    normalize: Normalize | None = None
 
     def __init__(
         self,
@@ -193,13 +208,14 @@ class VarLenFeature(Feature):
         names: Sequence[str] | None = None,
         bitcast: bool = False,
         key: str | None = None,
+        normalize: Normalize | None = None,
     ) -> None:
         set_fields(self, dtype=dtype_name(dtype))
-        _set_options(self, valid_range, names, key, bitcast=bitcast)
+        _set_options(self, valid_range, names, key, bitcast=bitcast, normalize=normalize)
 
     @property
     def is_written_as_is(self) -> bool:
-        return not self.bitcast
+        return not self.bitcast and self.normalize is None
 
     def stored_keys(self, name: str) -> list[StoredKey]:
         return [StoredKey(self.key or name, "sparse", stored_dtype(self.dtype))]
@@ -209,7 +225,7 @@ class VarLenFeature(Feature):
 
     def as_stored(self, name: str) -> Feature:
         del name
-        return self
+        return dataclasses.replace(self, normalize=None)
 
 
 @dataclass(frozen=True)
@@ -232,10 +248,13 @@ class FixedLenSequenceFeature(Feature):
             padding is not checked.
         names: Names of classes, as for :class:`FixedLenFeature`.
         key: Name of the stored feature; by default this feature's own name.
+        normalize: A :class:`Normalize` of the items, as for :class:`FixedLenFeature`. The padding
+            is not normalized.
 
     Raises:
         SchemaError: If the shape holds no value, the dtype does not exist, the default does not
-            fit, valid_range or names are not possible for the dtype, or key is not a name.
+            fit, valid_range, names or normalize are not possible for the dtype or shape, or key is
+            not a name.
     """
 
     column = "torchrec_io._parsing.columns.plain:PaddedBuilder"
@@ -250,6 +269,7 @@ class FixedLenSequenceFeature(Feature):
     valid_range: Range = None
     names: tuple[str, ...] | None = None
     key: str | None = None
+    normalize: Normalize | None = None
 
     def __init__(
         self,
@@ -261,13 +281,14 @@ class FixedLenSequenceFeature(Feature):
         valid_range: Range = None,
         names: Sequence[str] | None = None,
         key: str | None = None,
+        normalize: Normalize | None = None,
     ) -> None:
         set_fields(self, shape=check_shape(shape), dtype=dtype_name(dtype))
         if 0 in self.shape:
             raise SchemaError(f"shape must hold at least one value, got {list(self.shape)}")
         set_fields(self, allow_missing=bool(allow_missing))
         set_fields(self, default_value=check_default(default_value, self.dtype, ()))
-        _set_options(self, valid_range, names, key)
+        _set_options(self, valid_range, names, key, normalize=normalize, shape=self.shape)
 
     @property
     def count(self) -> int:
@@ -276,7 +297,7 @@ class FixedLenSequenceFeature(Feature):
 
     @property
     def is_written_as_is(self) -> bool:
-        return True
+        return self.normalize is None
 
     def check_place(self, place: Place) -> None:
         super().check_place(place)
@@ -387,6 +408,8 @@ class RaggedFeature(Feature):
         valid_range: Range ``(low, high)`` of valid values, as for :class:`FixedLenFeature`.
         names: Names of classes, as for :class:`FixedLenFeature`.
         bitcast: Whether values are the stored 64 bits, as for :class:`FixedLenFeature`.
+        normalize: A :class:`Normalize` of the values, or of the innermost rows if these are of a
+            ``UniformRowLength``; as for :class:`FixedLenFeature`.
 
     Raises:
         SchemaError: If an argument is not one of the above.
@@ -413,6 +436,7 @@ class RaggedFeature(Feature):
     valid_range: Range = None
     names: tuple[str, ...] | None = None
     bitcast: bool = False
+    normalize: Normalize | None = None
 
     def __init__(
         self,
@@ -425,17 +449,19 @@ class RaggedFeature(Feature):
         valid_range: Range = None,
         names: Sequence[str] | None = None,
         bitcast: bool = False,
+        normalize: Normalize | None = None,
     ) -> None:
         if value_key is not None:
             check_key("value_key", value_key)
         set_fields(self, dtype=dtype_name(dtype), value_key=value_key, validate=bool(validate))
         set_fields(self, partitions=as_partitions(partitions))
         set_fields(self, row_splits_dtype=dtype_name(row_splits_dtype, ("int32", "int64")))
-        _set_options(self, valid_range, names, bitcast=bitcast)
+        shape = uniform_shape(self.partitions)
+        _set_options(self, valid_range, names, bitcast=bitcast, normalize=normalize, shape=shape)
 
     @property
     def is_written_as_is(self) -> bool:
-        return not (self.partitions or self.value_key or self.bitcast)
+        return not (self.partitions or self.value_key or self.bitcast or self.normalize)
 
     def stored_keys(self, name: str) -> list[StoredKey]:
         splits_dtype = self.row_splits_dtype

@@ -30,6 +30,8 @@ _Kind = TypeVar("_Kind")
 
 # Name of the column with the number of tokens of each segment of a packed row.
 SEGMENT_LENGTHS = "segment_lengths"
+# Name of the dict of masks of steps that exist.
+VALID = "valid"
 
 
 class Batch:
@@ -98,6 +100,16 @@ class Batch:
         For padded images, heights and widths: int64 ``[B, 2]``.
         """
         return self.columns.lengths()
+
+    @property
+    def valid(self) -> dict[str, Tensor]:
+        """Masks of steps that exist, bool ``[B]`` or ``[B, offsets]``, by flat name.
+
+        Batches of steps have them as a dict ``"valid"``, with ``outside="repeat"`` or "zeros"; see
+        :meth:`TFRecordDataset.steps`. Other batches have none.
+        """
+        masks: dict[str, Tensor] = self.get(VALID, {})
+        return masks
 
     # ---- packed rows ----
 

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from .._parsing.failures import Failures, RecordFailure, complement
 from .._parsing.parser import ExampleParser
 from .._parsing.record_random import RecordRandom
+from .._records.reader import Reader
 from .._records.record_block import RecordBlock
 from .._schema.feature_mapping import FeatureMapping
 from .._schema.schema import Features, Schema
@@ -123,6 +124,14 @@ class BlockParser:
     def of_whole_records(self) -> BlockParser:
         """Return the parser whose samples are whole records."""
         return self
+
+    def of_own_steps(self) -> BlockParser:
+        """Return the parser of the same samples without offsets: of their own steps alone."""
+        return self
+
+    def fit_reader(self, reader: Reader) -> Reader:
+        """Return the reader that reads what this parser needs of records: by default all."""
+        return reader
 
     def of_features(self, names: Sequence[str]) -> BlockParser:
         """Return a parser of some features of the schema, and of others only if it needs them.

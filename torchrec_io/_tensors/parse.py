@@ -8,7 +8,7 @@ from typing import TypeAlias, TypeVar
 from torch import Tensor
 from torch.utils.data import get_worker_info
 
-from .._parsing.columns.base import ElementSelection
+from .._parsing.columns.base import ElementSelections
 from .._parsing.failures import Failures, RecordFailure, complement
 from .._parsing.layout import Column
 from .._parsing.parser import ExampleParser
@@ -76,7 +76,7 @@ def parse_all(
     parser: ExampleParser,
     block: _Block,
     random: RecordRandom,
-    selection: ElementSelection | None = None,
+    selections: ElementSelections | None = None,
 ) -> Batch | list[RecordFailure]:
     """Return the batch of all records of a block, or failures of some of them.
 
@@ -84,12 +84,12 @@ def parse_all(
         parser: Parser of the schema.
         block: The records.
         random: Random number generators of records.
-        selection: Elements of sequences to decode; see :meth:`ExampleParser.locate`.
+        selections: Elements of sequences to decode; see :meth:`ExampleParser.locate`.
 
     Raises:
         MemoryError: If there is not enough memory for the batch.
     """
-    found = _parse_refusing(parser, block, random, selection)
+    found = _parse_refusing(parser, block, random, selections)
     if isinstance(found, list):
         return found
     batch, refused = found
@@ -100,11 +100,11 @@ def _parse_refusing(
     parser: ExampleParser,
     block: _Block,
     random: RecordRandom,
-    selection: ElementSelection | None = None,
+    selections: ElementSelections | None = None,
 ) -> tuple[Batch, Failures] | list[RecordFailure]:
     """Return the batch of all records and those that are refused, or failures of some records."""
     try:
-        located = parser.locate(block, random, image_threads(), selection)
+        located = parser.locate(block, random, image_threads(), selections)
     except MemoryError as error:
         raise _no_memory(block, error) from error
     if located.failures:

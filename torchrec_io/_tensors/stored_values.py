@@ -110,6 +110,8 @@ def _stored(spec: Feature, name: str, value: Any) -> _Pairs:
     values_key = spec.stored_keys(name)[0].key
     if value is None:
         yield values_key, None
+    elif spec.normalize is not None:
+        _refuse(spec, "with normalize does not keep the values that it reads")
     elif isinstance(spec, SparseFeature):
         yield from _stored_sparse(spec, value)
     elif isinstance(spec, RawFeature) and isinstance(value, Tensor):

@@ -237,6 +237,8 @@ class Schema:
             numbers = values.view(np.uint8) if spec.dtype == "bool" else values
             for row in limits.outside(numbers).tolist():
                 misfits.setdefault(row, limits.reason(numbers[row]))
+        if spec.normalize is not None:
+            values = spec.normalize(values)
         return values, {**misfits, **wrong}
 
 

@@ -3,26 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from .._parsing.arrays import Arena, Ints, view_of
 from .._parsing.layout import (
+    ArenaLayout,
     BytesColumn,
     Column,
     DenseColumns,
     ListColumn,
+    Numbers,
     RaggedColumn,
     Texts,
     Values,
     names_of,
 )
 from .._tensors.arena import allocate_for
-from .._tensors.batch import Batch
+from .._tensors.batch import VALID, Batch
 from .._tensors.columns import Columns, Form
 from .._tensors.gather import spans_of
 from .._tensors.row_copy import RowCopy, TakenRows
+
+Mask: TypeAlias = npt.NDArray[np.bool_]
+
+# The source of rows of padding; see RowGather in row_gather.h.
+_PADDING = -1
 
 
 class StepRows(NamedTuple):
@@ -30,15 +38,29 @@ class StepRows(NamedTuple):
 
     Attributes:
         rows: Row of each sample; int64 ``[n]``.
-        steps: Steps that the sample takes of its row; int64 ``[n]``, or ``[n, window]``.
+        steps: Steps that the sample takes of its row; int64 ``[n]``, or ``[n, offsets]``.
+        zeros: Which of them are zeros instead, bool of that shape; None if there are none.
     """
 
     rows: Ints
     steps: Ints
+    zeros: Mask | None = None
 
     def entries(self, firsts: Ints) -> Ints:
         """Return the index of each step; ``firsts`` is that of the first step of each row."""
         return (firsts.reshape(-1, *(1,) * (self.steps.ndim - 1)) + self.steps).reshape(-1)
+
+    def spans(self, firsts: Ints) -> Ints:
+        """Return each step as a span of rows, as :meth:`entries` counts them; int64 ``[k, 3]``."""
+        spans = spans_of(self.entries(firsts))
+        if self.zeros is not None:
+            spans[self.zeros.reshape(-1), 0] = _PADDING
+        return spans
+
+    def of_sample(self, sample: int) -> StepRows:
+        """Return the steps of one sample."""
+        zeros = None if self.zeros is None else self.zeros[sample : sample + 1]
+        return StepRows(self.rows[sample : sample + 1], self.steps[sample : sample + 1], zeros)
 
 
 def count_steps(batch: Batch, names: Collection[str]) -> dict[str, Ints]:
@@ -71,7 +93,13 @@ def _rows_in(value: Values | RaggedColumn) -> int:
     return value.splits[0].shape[0] - 1 if isinstance(value, RaggedColumn) else value.shape[0]
 
 
-def gather(batch: Batch, names: Iterable[str], rows: Ints, steps: Mapping[str, StepRows]) -> Batch:
+def gather(
+    batch: Batch,
+    names: Iterable[str],
+    rows: Ints,
+    steps: Mapping[str, StepRows],
+    valid: Mapping[str, Mask],
+) -> Batch:
     """Return a batch of rows of the columns of a batch, or of steps of the columns in ``steps``.
 
     Args:
@@ -79,6 +107,7 @@ def gather(batch: Batch, names: Iterable[str], rows: Ints, steps: Mapping[str, S
         names: Names of the columns, in order.
         rows: Row of each sample in ``batch``.
         steps: Steps of each sample, by the name of the column.
+        valid: Which steps exist, by the name of the column; the batch has these masks in a dict.
     """
     old = batch.columns
     arena = batch.arena.numpy()
@@ -91,19 +120,26 @@ def gather(batch: Batch, names: Iterable[str], rows: Ints, steps: Mapping[str, S
         elif name.partition("\0")[0] not in steps:  # steps have no padding
             copy.add([column], whole)
     columns = copy.plan()
+    room = ArenaLayout(copy.size)
+    masks = {f"{VALID}/{name}": mask for name, mask in valid.items()}
+    placed = {name: room.reserve_dense((name,), "bool", mask.shape) for name, mask in masks.items()}
+    columns += placed.values()
     padded = {name: how for name, how in old.form.padded.items() if name not in steps}
-    form = Form(tuple(names), padded, old.form.paths)
-    tensor = allocate_for(copy.size, columns, len(rows), padded)
-    copy.write(tensor.numpy())
+    paths = {**old.form.paths, **{f"{VALID}/{name}": (VALID, name) for name in valid}}
+    form = Form((*names, *masks), padded, paths)
+    tensor = allocate_for(room.size, columns, len(rows), padded)
+    made = tensor.numpy()
+    copy.write(made)
+    for name, column in placed.items():
+        view_of(made, Numbers("bool", column.shape, column.at))[...] = masks[name]
     return Batch(Columns(tensor, columns, form), has_views=False)
 
 
 def _separated(columns: Iterable[Column], steps: Mapping[str, StepRows]) -> Iterator[Column]:
-    """Yield columns, those with steps apart from those without."""
+    """Yield columns, those with steps apart from each other and from those without."""
     for column in columns:
-        names = {name.partition("\0")[0] for name in names_of(column)}
-        if isinstance(column, DenseColumns) and not (
-            names <= steps.keys() or names.isdisjoint(steps)
+        if isinstance(column, DenseColumns) and not steps.keys().isdisjoint(
+            name.partition("\0")[0] for name in column.names
         ):
             for name, array in column.arrays():
                 yield DenseColumns((name,), *array, column.stride)
@@ -116,34 +152,37 @@ def _add_steps(copy: RowCopy, arena: Arena, column: Column, taken: StepRows) -> 
     shape = taken.steps.shape
     if isinstance(column, (DenseColumns, BytesColumn)):
         size = column.shape[1] if isinstance(column, DenseColumns) else column.values.shape[1]
-        rows = copy.select(spans_of(taken.entries(taken.rows * size)), shape)
-        copy.add([_steps_as_rows(column)], rows)
+        copy.add([_steps_as_rows(column)], copy.select(taken.spans(taken.rows * size), shape))
     elif isinstance(column, RaggedColumn):
         firsts = view_of(arena, column.splits[0])[taken.rows].astype(np.int64)
-        rows = copy.select(spans_of(taken.entries(firsts)), shape)
-        copy.add([_inner_rows(column)], rows)
+        copy.add([_inner_rows(column)], copy.select(taken.spans(firsts), shape))
     else:
         assert isinstance(column, ListColumn)
-        pairs = zip(taken.rows.tolist(), taken.steps, strict=True)
         copy.add_list(
             column.name,
-            [_steps_of_one(copy, arena, column.arrays[row], steps) for row, steps in pairs],
+            [
+                _steps_of_one(copy, arena, column.arrays[row], taken.of_sample(sample))
+                for sample, row in enumerate(taken.rows.tolist())
+            ],
         )
 
 
 def _steps_of_one(
-    copy: RowCopy, arena: Arena, value: Values | RaggedColumn, steps: Ints
+    copy: RowCopy, arena: Arena, value: Values | RaggedColumn, taken: StepRows
 ) -> tuple[Values | RaggedColumn, TakenRows]:
-    """Select a step, or a window of steps, of one record's array."""
-    if not isinstance(value, RaggedColumn) or steps.ndim:
-        return value, copy.select(spans_of(steps.reshape(-1)), steps.shape)
+    """Select a step, or several steps, of one record's array."""
+    shape = taken.steps.shape[1:]
+    spans = taken.spans(np.zeros(1, np.int64))
+    if not isinstance(value, RaggedColumn) or shape:
+        return value, copy.select(spans, shape)
     inside: Values | RaggedColumn = value.values
     if len(value.splits) > 1:
         inside = value._replace(splits=value.splits[1:])
+    [[source, step, _]] = spans.tolist()
     # Offsets that were not validated may have any values.
-    edges = view_of(arena, value.splits[0])[int(steps) : int(steps) + 2]
+    edges = view_of(arena, value.splits[0])[step : step + 2]
     begin, end = np.clip(edges, 0, _rows_in(inside)).tolist()
-    return inside, copy.select([0, begin, max(0, end - begin)])
+    return inside, copy.select([0, begin, max(0, end - begin) if source == 0 else 0])
 
 
 def _steps_as_rows(column: DenseColumns | BytesColumn) -> DenseColumns | BytesColumn:

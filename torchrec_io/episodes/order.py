@@ -19,7 +19,7 @@ from .reader import StepNumbers, StepReader
 
 @dataclass(frozen=True)
 class StepOrder(RecordOrder):
-    """The steps, or windows of steps, of selected records, shuffled or as stored.
+    """The samples of selected records, one for each step, shuffled or as stored.
 
     Made by :meth:`from_records`. ``selection`` selects samples.
 
@@ -73,13 +73,13 @@ class StepOrder(RecordOrder):
         return dataclasses.replace(self, selection=selection, chosen=chosen)
 
     def describe(self) -> dict[str, Any]:
-        window = self.numbers.window
-        steps = "each" if window is None else f"windows of {window}"
-        return {**super().describe(), "steps": f"{steps}, {self.numbers.fingerprint}"}
+        return {**super().describe(), "steps": self.numbers.fingerprint}
 
     def fit_reader(self, reader: RecordReader, at_once: int) -> Reader:
         """Return a reader of samples."""
-        return StepReader(super().fit_reader(reader, at_once), self.numbers)
+        fitting = super().fit_reader(reader, at_once)
+        assert isinstance(fitting, RecordReader)
+        return StepReader(fitting, self.numbers)
 
     def _block_reader(self, reader: RecordReader, size: int, keep: int) -> Reader:
         episodes = EpisodeBlocks(self.selection, size, self.numbers)
@@ -110,7 +110,7 @@ class EpisodeBlocks:
         begin = block * self.size
         end = min(begin + self.size, len(self.selection))
         samples = self.selection.numbers_at(np.arange(begin, end, dtype=np.int64))
-        records = np.unique(self.numbers.locate(samples)[0])
+        records = np.unique(self.numbers.locate(samples).records)
         begun: Numbers = records[self.block_of(records) == block]  # the first may begin earlier
         return begun
 

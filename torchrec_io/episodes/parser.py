@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -12,7 +13,9 @@ from .._parsing.failures import RecordFailure
 from .._parsing.parser import ExampleParser
 from .._parsing.record_random import RecordRandom
 from .._parsing.valid_records import parse_valid
+from .._records.reader import Reader
 from .._records.record_block import RecordBlock
+from .._schema.feature import Feature
 from .._schema.schema import Schema
 from .._schema.stored_specs import SequenceFeature
 from .._tensors.batch import Batch
@@ -20,11 +23,33 @@ from .._tensors.block_parser import BlockParser, ExampleBlockParser
 from .._tensors.parse import parse_all
 from ..checks import counted
 from .columns import StepRows, count_steps, gather
-from .reader import StepNumbers
+from .offsets import Samples, StepOffsets, Taken
+from .pieces import PieceTable
+from .reader import StepNeeds, StepNumbers, StepReader
+from .slim_records import STEP_BITS, PieceKeys
 from .step_counts import StepCounter, step_features
 
-# Each step takes at least a byte, so no record has this many steps.
-_STEP_BITS = 40
+
+@dataclass(frozen=True)
+class Episodes:
+    """The episodes of a dataset: what all datasets of their steps share.
+
+    Attributes:
+        group: Name of the features that have steps; None for all feature lists.
+        numbers: Numbers of all samples.
+        counter: Counter of the steps.
+        table: Places of the pieces of records; None if they are read as a whole.
+    """
+
+    group: str | None
+    numbers: StepNumbers
+    counter: StepCounter
+    table: PieceTable | None
+
+    @property
+    def name(self) -> str:
+        """Name of what has the counted number of steps, for messages."""
+        return self.counter.names[0] if self.group is None else self.group
 
 
 class StepParser(BlockParser):
@@ -35,13 +60,11 @@ class StepParser(BlockParser):
 
     Args:
         schema: Schema of the records.
-        group: Name of the features that have steps.
-        numbers: Numbers of all samples.
-        counter: Counter of the steps. Default: one of all features of the group.
+        episodes: The episodes.
+        offsets: Offsets of all features.
 
     Attributes:
         schema: Schema of the records.
-        numbers: Numbers of all samples.
 
     Raises:
         SchemaError: If the group does not exist, or one of its features has no steps.
@@ -49,35 +72,45 @@ class StepParser(BlockParser):
 
     has_stored_names = True
 
-    def __init__(
-        self,
-        schema: Schema,
-        group: str,
-        numbers: StepNumbers,
-        counter: StepCounter | None = None,
-    ) -> None:
+    def __init__(self, schema: Schema, episodes: Episodes, offsets: StepOffsets) -> None:
         self.schema: Schema = schema
-        window = "" if numbers.window is None else f"windows of {numbers.window} "
-        self.sample_kind: str = f"{window}steps of {group!r}"
-        self._group = group
-        self.numbers = numbers
-        self._counter = counter or StepCounter.of(schema, group)
-        specs = step_features(schema, group)
+        self.sample_kind: str = f"steps of {episodes.name!r} {offsets.describe()}".rstrip()
+        self._episodes = episodes
+        self._offsets = offsets
+        self._specs: Mapping[str, Feature] = step_features(schema, episodes.group)
+        self._piece_keys = PieceKeys.of(schema, self._specs)
+        # Stored feature of each feature whose records may have lost steps.
+        self._keys = {
+            name: key
+            for name, spec in self._specs.items()
+            if (key := spec.stored_keys(name)[0].key) in self._piece_keys.steps
+        }
         # Features whose steps the parser decodes one by one.
         self._picked = {
             name
-            for name, spec in specs.items()
+            for name, spec in self._specs.items()
             if isinstance(spec, SequenceFeature) and not spec.partitions
         }
-        self._whole = specs.keys() - self._picked
 
     def of_whole_records(self) -> BlockParser:
         return ExampleBlockParser(self.schema)
 
+    def of_own_steps(self) -> StepParser:
+        return StepParser(self.schema, self._episodes, StepOffsets())
+
     def of_features(self, names: Sequence[str]) -> StepParser:
-        # The group needs a feature with steps.
-        needed = [*names, self._counter.names[0]]
-        return StepParser(self.schema.narrow(needed), self._group, self.numbers, self._counter)
+        schema = self.schema.narrow(names)
+        if self._specs.keys().isdisjoint(schema):  # the group needs a feature with steps
+            least = min(self._specs, key=self._keys.__contains__)
+            schema = self.schema.narrow([*names, least])
+        return StepParser(schema, self._episodes, self._offsets)
+
+    def fit_reader(self, reader: Reader) -> Reader:
+        table, keys = self._episodes.table, self._piece_keys
+        if table is None or not isinstance(reader, StepReader) or not keys <= table.keys:
+            return reader
+        whole = [*keys.context, *keys.lists]
+        return reader.with_needs(StepNeeds(table, self._offsets, self._keys, whole))
 
     def parse(self, block: RecordBlock, random: RecordRandom) -> tuple[Batch, list[RecordFailure]]:
         """Return the batch of the valid samples, and a failure for each invalid one."""
@@ -85,71 +118,96 @@ class StepParser(BlockParser):
 
     def _parse_all(self, block: RecordBlock, random: RecordRandom) -> Batch | list[RecordFailure]:
         """Return the batch of all samples, or failures of some of them."""
-        records, begins = self.numbers.locate(block.numbers)
-        uncounted = np.flatnonzero(self.numbers.counts[records] < 0).tolist()
+        samples = self._episodes.numbers.locate(block.numbers)
+        uncounted = np.flatnonzero(samples.counts < 0).tolist()
         if uncounted:
-            return [self._counter.fault(block, position) for position in uncounted]
-        _, firsts, rows = np.unique(records, return_index=True, return_inverse=True)
-        found = self._parse_rows(_episodes(block, records, firsts), rows, begins, random)
+            counter = self._episodes.counter
+            return [counter.fault(block, position) for position in uncounted]
+        taken = self._offsets.take(self._specs, samples, random)
+        _, firsts, rows = np.unique(samples.records, return_index=True, return_inverse=True)
+        found = self._parse_rows(_records(block, samples, firsts), rows, taken, random)
         if isinstance(found, Batch):
             return found
         # Other steps of these records may be valid: parse each sample separately.
         each = np.arange(len(block))
-        return self._parse_rows(_episodes(block, records, each), each, begins, random)
+        return self._parse_rows(_records(block, samples, each), each, taken, random)
 
     def _parse_rows(
-        self, episodes: RecordBlock, rows: Ints, begins: Ints, random: RecordRandom
+        self,
+        records: RecordBlock,
+        rows: Ints,
+        taken: Mapping[str, Taken],
+        random: RecordRandom,
     ) -> Batch | list[RecordFailure]:
-        """Return the batch of samples, or failures of some episodes.
+        """Return the batch of samples, or failures of some records.
 
         Args:
-            episodes: The episodes to parse.
-            rows: Row of each sample's episode among them.
-            begins: First step of each sample.
+            records: The records to parse.
+            rows: Row of each sample's record among them.
+            taken: Steps that the samples take of each feature.
             random: Random number generators of records.
         """
-        steps = begins
-        if self.numbers.window is not None:
-            steps = begins[:, np.newaxis] + np.arange(self.numbers.window)
-        taken = StepRows(rows, steps)
-        selection, picked = _selection_of(taken, self._picked, len(episodes))
-        batch = parse_all(ExampleParser.of(self.schema), episodes, random, selection)
+        offsets = self._offsets
+        places: dict[str, StepRows] = {}
+        selections: dict[str, ElementSelection] = {}
+        for name, (steps, inside) in taken.items():
+            zeros = ~inside if inside is not None and offsets.outside == "zeros" else None
+            place = StepRows(rows, self._positions(records, name, rows, steps), zeros)
+            if name in self._picked:
+                selections[name], place = _selection_of(place, len(records))
+            places[name] = place
+        batch = parse_all(ExampleParser.of(self.schema), records, random, selections)
         if not isinstance(batch, Batch):
             return batch
-        if failures := self._disagreements(batch, self.numbers.counts[episodes.numbers]):
+        if failures := self._disagreements(batch, records):
             return failures
-        places = {**dict.fromkeys(self._whole, taken), **dict.fromkeys(self._picked, picked)}
-        return gather(batch, self.schema, rows, places)
+        valid = {name: inside for name, (_, inside) in taken.items() if inside is not None}
+        return gather(batch, self.schema, rows, places, valid)
 
-    def _disagreements(self, batch: Batch, counts: Ints) -> list[RecordFailure]:
+    def _positions(self, records: RecordBlock, name: str, rows: Ints, steps: Ints) -> Ints:
+        """Return where steps are in their records, which may have lost others."""
+        if records.kept is None or name not in self._keys:
+            return steps
+        found: Ints = records.kept.positions(self._keys[name], records.numbers[rows], steps)
+        return found
+
+    def _disagreements(self, batch: Batch, records: RecordBlock) -> list[RecordFailure]:
         """Return a failure for each record whose features have different numbers of steps."""
         failures = []
-        for name, found in count_steps(batch, self._whole).items():
-            for row in np.flatnonzero(found != counts).tolist():
+        counts = self._episodes.numbers.counts[records.numbers]
+        is_slim = np.zeros(len(records), np.bool_)
+        if records.kept is not None:
+            is_slim = records.kept.is_slim(records.numbers)
+        for name, found in count_steps(batch, self._specs.keys() - self._picked).items():
+            is_wrong = (found != counts) & ~(is_slim & (name in self._keys))
+            for row in np.flatnonzero(is_wrong).tolist():
                 steps = counted(int(found[row]), "step")
-                reason = f"it has {steps}, but {self._group!r} has {counts[row]}"
+                reason = f"it has {steps}, but {self._episodes.name!r} has {counts[row]}"
                 failures.append(RecordFailure(row, name, None, reason))
         return failures
 
 
-def _episodes(block: RecordBlock, records: Ints, positions: Ints) -> RecordBlock:
+def _records(block: RecordBlock, samples: Samples, positions: Ints) -> RecordBlock:
     """Return the records of some samples, numbered as records.
 
     So the random numbers of a record are the same for all its samples.
     """
-    return RecordBlock(
-        block.buffer, block.starts[positions], block.lengths[positions], records[positions]
-    )
+    records = block.rows(positions)
+    records.numbers = samples.records[positions]
+    return records
 
 
-def _selection_of(
-    taken: StepRows, names: Collection[str], rows: int
-) -> tuple[ElementSelection, StepRows]:
-    """Return the distinct steps that samples take of each row, and their positions among these."""
-    places = taken.entries(taken.rows << _STEP_BITS)
+def _selection_of(taken: StepRows, count: int) -> tuple[ElementSelection, StepRows]:
+    """Return the distinct steps that samples take of each row, and their positions among these.
+
+    Args:
+        taken: The steps.
+        count: Number of rows.
+    """
+    places = taken.entries(taken.rows << STEP_BITS)
     wanted, back = np.unique(places, return_inverse=True)
-    starts = np.searchsorted(wanted, np.arange(rows + 1) << _STEP_BITS)
+    starts = np.searchsorted(wanted, np.arange(count + 1) << STEP_BITS)
     picked = back.reshape(taken.steps.shape)
     firsts = starts[taken.rows].reshape(-1, *(1,) * (taken.steps.ndim - 1))
-    selection = ElementSelection(names, wanted & ((1 << _STEP_BITS) - 1), starts)
+    selection = ElementSelection(wanted & ((1 << STEP_BITS) - 1), starts)
     return selection, taken._replace(steps=picked - firsts)

@@ -4,6 +4,7 @@
 
 A preset returns an ordinary :class:`Schema` or :class:`ranking.Schema`, which can be changed:
 ``Schema({**preset, "image/height": ...})``. The names of features are those that are stored.
+:func:`oxe` returns no schema, but the names of the features of a robot dataset.
 """
 
 import lazy_loader

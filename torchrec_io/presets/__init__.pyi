@@ -10,3 +10,8 @@ from .datasets import youtube8m_video as youtube8m_video
 from .ranking import ranking_elwc as ranking_elwc
 from .recognition import Preset as Preset
 from .recognition import recognize as recognize
+from .robot_datasets import OxeDataset as OxeDataset
+from .robot_datasets import OxePart as OxePart
+from .robot_datasets import oxe as oxe
+from .robot_datasets import oxe_mixture as oxe_mixture
+from .robot_datasets import oxe_names as oxe_names

@@ -31,6 +31,7 @@ void bind_parser(nb::module_& m);
 void bind_image(nb::module_& m);
 void bind_reads(nb::module_& m);
 void bind_rows(nb::module_& m);
+void bind_step_pieces(nb::module_& m);
 void bind_survey(nb::module_& m);
 void bind_timing(nb::module_& m);
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -218,6 +219,30 @@ ReadPlan plan_of_frames(const Numbers& starts, const Numbers& sizes) {
   return plan;
 }
 
+ReadPlan plan_of_ranges(const Numbers& files, const Numbers& starts, const Numbers& sizes,
+                        std::int64_t gap) {
+  if (files.size() != starts.size() || files.size() != sizes.size()) {
+    throw nb::value_error("each range must have a file, a start and a size");
+  }
+  std::vector<std::int64_t> numbers(files.size());
+  std::iota(numbers.begin(), numbers.end(), std::int64_t{0});
+  FrameLookup lookup(numbers);
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    const std::int64_t file = files.data()[i];
+    const std::int64_t start = starts.data()[i];
+    std::int64_t end = 0;
+    if (file < 0 || start < 0 || sizes.data()[i] < 0 ||
+        __builtin_add_overflow(start, sizes.data()[i], &end)) {
+      throw nb::value_error("a range must lie in a file");
+    }
+    lookup.frames.push_back({i, static_cast<std::size_t>(file), numbers[i], start, end});
+  }
+  std::ranges::sort(lookup.frames, {}, [](const FrameLookup::Frame& frame) {
+    return std::tuple(frame.file, frame.start, frame.position);
+  });
+  return bind_plan(lookup, gap);
+}
+
 ReadPlan bind_join_reads(const Sequence<ReadPlan>& plans) {
   const Items<const ReadPlan*> items(plans);
   auto joined = join_reads(items.values());
@@ -250,6 +275,13 @@ void bind_index_set(nb::module_& m) {
                   "Args:\n"
                   "    starts: Offset of each frame in the buffer; int64 [n].\n"
                   "    sizes: Bytes of each record's frame; int64 [n].")
+      .def_static("of_ranges", &plan_of_ranges, "files"_a, "starts"_a, "sizes"_a, "gap"_a,
+                  "Return the plan of parts of files, numbered from 0 in place of records.\n\n"
+                  "Args:\n"
+                  "    files: Number of each part's file; int64 [n].\n"
+                  "    starts: Offset of each part in the stream of its file; int64 [n].\n"
+                  "    sizes: Bytes of each part; int64 [n].\n"
+                  "    gap: Parts with at most this many bytes between them are read at once.")
       .def_static("joined", &bind_join_reads, "plans"_a,
                   "Return the reads of several plans, by file, into a buffer that has theirs one\n"
                   "after the other. The plan has no records.")

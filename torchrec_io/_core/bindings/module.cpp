@@ -32,6 +32,7 @@ NB_MODULE(_core, module) {
   tio::bind_parser(module);
   tio::bind_loading(module);
   tio::bind_example_list(module);
+  tio::bind_step_pieces(module);
   tio::bind_encode(module);
   tio::bind_image(module);
   tio::bind_rows(module);

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, NamedTuple, TypeAlias
 
 from ... import _core
 from ..._records.record_block import RecordBlock, RecordList
@@ -117,17 +118,19 @@ class ColumnBuilder:
 
 
 class ElementSelection(NamedTuple):
-    """Some elements of each record's sequences.
+    """Some elements of each record's sequence.
 
     Attributes:
-        names: Names of the features: SequenceFeatures without partitions.
         elements: Numbers of the elements in their record, one record after another; int64 ``[n]``.
         starts: Position of each record's first number, and the end; int64 ``[B + 1]``.
     """
 
-    names: Collection[str]
     elements: Ints
     starts: Ints
+
+
+# The elements to decode of SequenceFeatures without partitions, by flat name.
+ElementSelections: TypeAlias = Mapping[str, ElementSelection]
 
 
 class DenseLayout(NamedTuple):
@@ -161,7 +164,7 @@ class LocatedBlock:
         block: The records.
         records: The records in the native core.
         builders: Builders of all columns.
-        selection: Elements of sequences to decode; None for all.
+        selections: Elements of sequences to decode, if these are not all.
         failures: Records that cannot be parsed. If there are any, the block must not be filled:
             remove them from it and locate the others.
         refused: Records with values out of range. The other rows of the arena are valid.
@@ -181,7 +184,7 @@ class LocatedBlock:
     located: _core.LocatedBatch
     reads: _core.BatchReads | None = None
     verify_crc = False
-    selection: ElementSelection | None = None
+    selections: ElementSelections = MappingProxyType({})
     refused: Failures = NO_FAILURES
 
     def __init__(

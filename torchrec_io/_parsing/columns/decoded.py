@@ -85,8 +85,8 @@ class DecodedBuilder(ColumnBuilder):
             # The keys of partitions follow those of the elements.
             first_key = len(sequence.element.stored_keys(self.name))
             return elements, divide_rows(block, self, first_key)
-        selection = block.selection
-        if selection is not None and self.name in selection.names:
+        selection = block.selections.get(self.name)
+        if selection is not None:
             elements = elements.selected(block, spec, selection)
         elif sequence.length is not None:
             return elements, None
