@@ -214,6 +214,34 @@ def test_steps_of_other_keys_and_rates(tmp_path: Path) -> None:
     dataset.load_state_dict(state)
 
 
+def test_steps_that_are_drawn(tmp_path: Path) -> None:
+    """Goals do not depend on workers, and masks of missing steps are columns as others."""
+    parts = []
+    for number, camera in enumerate(("wrist", "front")):
+        path = write_robot(tmp_path / camera, [6, 9], camera, "action", 100 * number)
+        schema = {
+            "image": tio.SequenceFeature(tio.ImageFeature(size=(2, 3)), key=f"steps/{camera}"),
+            "goal": tio.VarLenFeature("float32", key="steps/action"),
+            "action": tio.VarLenFeature("float32", key="steps/action"),
+        }
+        steps: dict[str, Any] = {"image": 0, "goal": tio.LaterStep(), "action": range(3)}
+        dataset = tio.TFRecordDataset(path, {"steps": schema}, shuffle=True)
+        parts.append(dataset.steps(steps, outside="repeat"))
+    mixed = tio.mix(parts, **ALL, batch_size=4, source="robot")
+    found = []
+    for workers in (0, 2):
+        mixed.set_epoch(0)
+        batches = list(DataLoader(mixed, batch_size=None, num_workers=workers))
+        found.append([batch["steps"]["goal"].tolist() for batch in batches])
+        for batch in batches:
+            own, goal = batch["steps"]["action"][:, 0], batch["steps"]["goal"]
+            assert ((own == goal) == ~batch.valid["steps/action"][:, 1]).all()  # at the end
+            assert ((own >= 100) == batch["robot"].bool()).all()
+    assert found[0] == found[1]
+    list(mixed)
+    assert [batch["steps"]["goal"].tolist() for batch in mixed] != found[0]  # of other epochs
+
+
 # ---- random numbers ----
 
 
@@ -349,7 +377,9 @@ def number_of(item: Any) -> int:
 
 
 def test_transforms_that_fail(paths: Paths) -> None:
-    with pytest.raises(tio.TransformError, match="transform raised UnknownNameError: 'a'") as caught:
+    with pytest.raises(
+        tio.TransformError, match="raised UnknownNameError: 'a'"
+    ) as caught:
         list(failing(paths, lambda sample: sample["a"], on_error="skip"))
     assert (caught.value.path, caught.value.record) == (paths[1], 0)
     counts = itertools.count()
