@@ -84,21 +84,19 @@ def test_order_and_values_are_those_of_an_alike_mixture(paths: Paths, kind: str)
     assert numbers_of(unlike) == numbers_of(batches[3:])
 
 
-def test_other_keys_need_no_transform(paths: Paths, tmp_path: Path) -> None:
-    path = tmp_path / "other"
-    write_tfrecord(path, [example_of(image_id=[1000 + i], image=[b"x"]) for i in range(SECOND)])
-    schema = {name: SCHEMA[name] for name in ("id", "name")}
-    other = {
-        "id": tio.FixedLenFeature([], "int64", key="image_id"),
-        "name": tio.FixedLenFeature([], "string", key="image"),
-    }
-    parts = [tio.TFRecordDataset(paths[0], schema), tio.TFRecordDataset(path, other)]
+def test_other_keys_and_scales_need_no_transform(tmp_path: Path) -> None:
+    parts, schemas = [], []
+    for number, (key, offset) in enumerate((("action", 0.0), ("joints", 100.0))):
+        values = [float(100 * number + i) for i in range(20)]
+        path = tmp_path / key
+        write_tfrecord(path, [example_of(**{key: [value]}) for value in values])
+        scaled = tio.Normalize(offset=(offset,), scale=(2.0,))
+        schemas.append({"action": tio.FixedLenFeature([1], "float32", key=key, normalize=scaled)})
+        parts.append(tio.TFRecordDataset(path, schemas[-1]))
     dataset = tio.mix(parts, **ALL, batch_size=8)
-    assert dataset.schema == tio.Schema(schema)
-    batches = list(dataset)
-    assert sorted(numbers_of(batches)) == [*range(FIRST), *range(1000, 1000 + SECOND)]
-    for name, number in zip(batches[0]["name"].tolist(), batches[0]["id"].tolist(), strict=True):
-        assert name == (b"x" if number >= 1000 else b"record %d" % number)
+    assert dataset.schema == tio.Schema(schemas[0])
+    values = [value for batch in dataset for value in batch["action"].flatten().tolist()]
+    assert sorted(values) == sorted([i / 2 for i in range(20)] * 2)
 
 
 @pytest.mark.parametrize("workers", [0, 2])

@@ -11,7 +11,6 @@ import numpy as np
 
 from .._order.mixture import MixedOrder, Stop
 from .._records.record_reader import RecordReader
-from .._schema.feature import Feature
 from .._schema.feature_mapping import FeatureMapping
 from ..checks import counted
 from .base import Item_co
@@ -98,8 +97,8 @@ def mix(
 
     Args:
         datasets: The datasets. Those without a ``transform`` of samples must have the same schema,
-            except the ``key`` of features, and the same kind of steps. The options below must be
-            equal in all datasets, or given.
+            except ``key`` and ``normalize`` of features, and the same kind of steps. The options
+            below must be equal in all datasets, or given.
         weights: Weight of each dataset; any positive numbers.
         seed: Seed of the choice between datasets. The choice is the same in every epoch; the
             shuffles of the datasets change.
@@ -172,7 +171,7 @@ def _check_forms(parts: Sequence[IndexedPipeline], source: str | None) -> None:
         has_names = all(isinstance(each, FeatureMapping) for each in pair)
         if has_names and pair[0].keys() == pair[1].keys() and pair[0].paths == pair[1].paths:
             for name in pair[0]:
-                _check_alike(f"the spec of {name!r}", [_without_key(each[name]) for each in pair])
+                _check_alike(f"the spec of {name!r}", [_form_of(each[name]) for each in pair])
         else:
             _check_alike("schema", pair)
     if source is not None and not (isinstance(source, str) and source):
@@ -182,9 +181,10 @@ def _check_forms(parts: Sequence[IndexedPipeline], source: str | None) -> None:
             raise ValueError(f"source must be a new name, but a dataset has a feature {source!r}")
 
 
-def _without_key(spec: Feature) -> Feature:
-    changed: Any = spec
-    return spec if spec.key is None else dataclasses.replace(changed, key=None)
+def _form_of(spec: Any) -> Any:
+    """Return a spec without the arguments that do not change the form of values."""
+    given = [name for name in ("key", "normalize") if getattr(spec, name) is not None]
+    return dataclasses.replace(spec, **dict.fromkeys(given)) if given else spec
 
 
 def _are_read_alike(parts: Sequence[IndexedPipeline]) -> bool:
