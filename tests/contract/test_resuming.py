@@ -79,7 +79,7 @@ def open_kind(files: dict[bool, list[str]], name: str, **layout: Any) -> Any:
     paths = files[name in LOSING]
     if "stop" not in options:
         return open_records(paths, **options)
-    own = {"transform": unchanged} if "source" in options else {}
+    own: dict[str, Any] = {"transform": unchanged} if "source" in options else {}
     parts = [open_records(some, shuffle=True, **own) for some in (paths[0], paths[2:])]
     return tio.mix(parts, weights=[3, 1], **{"batch_size": 4, **options})
 

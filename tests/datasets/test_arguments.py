@@ -193,5 +193,5 @@ def test_steps_of_episodes_that_are_refused(paths: list[str], options: Any, reas
     with pytest.raises(ValueError, match=reason):
         tio.TFRecordDataset(paths, schema, **options).steps(group="tokens")
     if "pack" in options:
-        with pytest.raises(ValueError, match=reason):
+        with pytest.raises(ValueError, match=r"a mixture .* of steps .* has no packed rows"):
             tio.mix([steps], weights=[1], pack=options["pack"])

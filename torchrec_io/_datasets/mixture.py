@@ -11,7 +11,6 @@ import numpy as np
 
 from .._order.mixture import MixedOrder, Stop
 from .._records.record_reader import RecordReader
-from .._schema.feature import Feature
 from .._schema.feature_mapping import FeatureMapping
 from ..checks import counted
 from .base import Item_co
@@ -34,9 +33,9 @@ if TYPE_CHECKING:
     from .._tensors.sample import Sample
 
 
-_FORM_ADVICE = ". A transform of each dataset can bring its samples to one form"
-_TRANSFORM_ADVICE = (
-    ". Each dataset can have a transform of its samples if it has no batch_size: give that to mix()"
+_ADVICE = (
+    "Give options to mix(). A transform of each dataset without batch_size, which is called with "
+    "its samples, can bring them to one form"
 )
 
 
@@ -98,8 +97,8 @@ def mix(
 
     Args:
         datasets: The datasets. Those without a ``transform`` of samples must have the same schema,
-            except the ``key`` of features, and the same kind of steps. The options below must be
-            equal in all datasets, or given.
+            except ``key`` and ``normalize`` of features, and the same kind of steps. The options
+            below must be equal in all datasets, or given.
         weights: Weight of each dataset; any positive numbers.
         seed: Seed of the choice between datasets. The choice is the same in every epoch; the
             shuffles of the datasets change.
@@ -138,103 +137,62 @@ def mix(
     orders = [part.record_order for part in parts]
     order = MixedOrder(orders, weights, seed, stop, bases=bases)
     paths = [path for part in parts for path in part.paths]
-    difference = _find_difference(parts, source)
-    if difference is None:
+    schemas = [_schema_of(part) for part in parts]
+    first = parts[0]
+    if source is None and _are_read_alike(parts):
+        indexes = [index for part in parts for index in part.records.indexes]
+        reader, parser = RecordReader(indexes, **first.records.options), first.loader.parser
         pipeline = Pipeline.of_records(
-            paths,
-            parts[0].schema,
-            order,
-            reader=_joined_reader(parts),
-            parser=parts[0].loader.parser,
-            options=mixed,
+            paths, first.schema, order, reader=reader, parser=parser, options=mixed
         )
         return MixedDataset(pipeline)
-    check_no_length_batches(mixed, difference)
-    schemas = [_schema_of(part) for part in parts]
-    are_equal = all(schema == schemas[0] for schema in schemas)
+    check_no_length_batches(mixed, "a mixture with source, or of steps or datasets that differ,")
+    schema = first.schema if _find_other(schemas) is None else schemas
     loader = PartsLoader(parts, order, source, mixed)
-    return MixedDataset(Pipeline(paths, schemas[0] if are_equal else schemas, order, loader, mixed))
+    return MixedDataset(Pipeline(paths, schema, order, loader, mixed))
 
 
 def _mixed_options(parts: Sequence[IndexedPipeline], changes: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options of a mixture: those given, and those that are equal in all datasets."""
     names = options_of(MixOptions).keys()
     each = [{**defaults_of(names), **part.options} for part in parts]  # other formats have fewer
-    for options in each:
-        if has_own_transform(options):
-            options["transform"] = None
+    for options in filter(has_own_transform, each):
+        options["transform"] = None
     for name in sorted(names - changes.keys()):
-        advice = _TRANSFORM_ADVICE if name == "transform" else ""
-        _check_alike(name, [options[name] for options in each], advice)
+        _check_alike(name, [options[name] for options in each])
     return change_options(MixOptions, each[0], changes)
 
 
 def _check_forms(parts: Sequence[IndexedPipeline], source: str | None) -> None:
     """Check datasets whose samples are joined as they are: without transforms of their own."""
-    _check_alike("samples", [part.loader.parser.sample_kind for part in parts], _FORM_ADVICE)
+    _check_alike("samples", [part.loader.parser.sample_kind for part in parts])
     schemas = [_schema_of(part) for part in parts]
-    for first, schema in itertools.pairwise(schemas):
-        if _have_equal_names(first, schema):
-            for name in schema:  # stored under any key
-                specs = [_without_key(each[name]) for each in (first, schema)]
-                _check_alike(f"the spec of {name!r}", specs, _FORM_ADVICE)
+    for pair in itertools.pairwise(schemas):
+        has_names = all(isinstance(each, FeatureMapping) for each in pair)
+        if has_names and pair[0].keys() == pair[1].keys() and pair[0].paths == pair[1].paths:
+            for name in pair[0]:
+                _check_alike(f"the spec of {name!r}", [_form_of(each[name]) for each in pair])
         else:
-            _check_alike("schema", [first, schema], _FORM_ADVICE)
-    if source is None:
-        return
-    if not isinstance(source, str) or not source:
+            _check_alike("schema", pair)
+    if source is not None and not (isinstance(source, str) and source):
         raise ValueError(f"source must be the name of a column, or None, got {source!r}")
     for schema in schemas:
-        known = schema.names_of(source) if isinstance(schema, FeatureMapping) else None
-        if known is None:
-            raise ValueError(
-                "source needs datasets with a schema of features, or with transforms that return "
-                f"dicts, got one with schema={schema!r}"
-            )
-        if known:
+        if source is not None and isinstance(schema, FeatureMapping) and schema.names_of(source):
             raise ValueError(f"source must be a new name, but a dataset has a feature {source!r}")
 
 
-def _find_difference(parts: Sequence[IndexedPipeline], source: str | None) -> str | None:
-    """Return what keeps the records of all datasets from being read as those of one; or None."""
-    if any(part.loader.parser.sample_kind != "records" for part in parts):
-        return "a dataset of steps"
-    if any(has_own_transform(part.options) for part in parts):
-        return "a mixture of datasets with transforms of samples"
-    compared = {
-        "record format": [part.records.format.name for part in parts],
-        "schema": [_schema_of(part) for part in parts],
-        "verify_crc": [part.records.verify_crc for part in parts],
-        "max_record_bytes": [part.records.max_record_bytes for part in parts],
-    }
-    for name, values in compared.items():
-        if _find_other(values) is not None:
-            return f"a mixture of datasets that differ in {name}"
-    return None if source is None else "a mixture with source"
+def _form_of(spec: Any) -> Any:
+    """Return a spec without the arguments that do not change the form of values."""
+    given = [name for name in ("key", "normalize") if getattr(spec, name) is not None]
+    return dataclasses.replace(spec, **dict.fromkeys(given)) if given else spec
 
 
-def _have_equal_names(first: Any, other: Any) -> bool:
-    return (
-        isinstance(first, FeatureMapping)
-        and isinstance(other, FeatureMapping)
-        and (first.keys(), first.paths) == (other.keys(), other.paths)
-    )
-
-
-def _without_key(spec: Feature) -> Feature:
-    changed: Any = spec
-    return spec if spec.key is None else dataclasses.replace(changed, key=None)
-
-
-def _joined_reader(parts: Sequence[IndexedPipeline]) -> RecordReader:
-    """Return a reader of the records of datasets with the same options."""
-    first = parts[0].records
-    return RecordReader(
-        [index for part in parts for index in part.records.indexes],
-        verify_crc=first.verify_crc,
-        max_record_bytes=first.max_record_bytes,
-        cache_bytes=max(part.records.cache_bytes for part in parts),
-        cache=next((part.records.cache for part in parts if part.records.cache), None),
+def _are_read_alike(parts: Sequence[IndexedPipeline]) -> bool:
+    """Return whether the records of all datasets can be read as those of one."""
+    ways = [(part.records.format.name, part.records.options, _schema_of(part)) for part in parts]
+    return _find_other(ways) is None and not any(
+        has_own_transform(part.options) or part.loader.parser.sample_kind != "records"
+        for part in parts
     )
 
 
@@ -265,11 +223,11 @@ def _checked(dataset: Any) -> IndexedPipeline:
     return dataset._pipeline
 
 
-def _check_alike(name: str, values: Sequence[Any], advice: str = "") -> None:
+def _check_alike(name: str, values: Sequence[Any]) -> None:
     other = _find_other(values)
     if other is not None:
         shown = f"{values[0]!r} and {values[other]!r}"
-        raise ValueError(f"datasets differ in {name}: {shown}{advice}")
+        raise ValueError(f"datasets differ in {name}: {shown}. {_ADVICE}")
 
 
 def _find_other(values: Sequence[Any]) -> int | None:

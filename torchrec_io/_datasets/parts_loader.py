@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
+import torch
 
 from .._order.mixture import MixedOrder
 from .._order.selection import Numbers
 from .._parsing.failures import Ints
 from .._parsing.record_random import DEFAULT_RANDOM, RecordRandom
-from .._records.native_frames import Frames
 from .._records.reader import PrefetchLimits, Reader, RecordLocation
 from .._records.record_block import RecordBlock
 from .._tensors.batch import Batch
 from .._tensors.block_parser import BlockParser
-from .._tensors.building import with_column
+from .._tensors.building import in_arena
 from .._tensors.collate import collate
+from .._tensors.columns import Columns
 from .._tensors.gather import find_difference
 from .._tensors.loaded import Loaded
 from .._tensors.sample import Sample
@@ -31,42 +32,29 @@ from .record_loader import RecordLoader
 from .transform import Transform
 
 
-class PartPlan(NamedTuple):
-    """Plan of the records of one part.
-
-    Attributes:
-        part: Number of the part.
-        positions: Positions of the records in the whole plan, ascending; int64 ``[n]``.
-        plan: Plan of the part's reader.
-    """
-
-    part: int
-    positions: Ints
-    plan: Any
-
-
 @dataclass(slots=True)
 class PartsPlan:
     """Plan of how to read records of several parts.
 
     Attributes:
         numbers: Numbers of the records; int64 ``[n]``.
-        parts: Plans of the parts that have some of them.
+        parts: Each part that has some of them, their positions in ``numbers``, ascending, and the
+            plan of the part's reader.
     """
 
     numbers: Ints
-    parts: Sequence[PartPlan]
+    parts: Sequence[tuple[int, Ints, Any]]
 
     @property
     def buffer_bytes(self) -> int:
         """Approximate number of bytes to read."""
-        return sum(each.plan.buffer_bytes for each in self.parts)
+        return sum(plan.buffer_bytes for _, _, plan in self.parts)
 
     def stored_bytes(self, begin: int, end: int) -> int:
         """Return the number of bytes of the records from ``begin`` to ``end``, as stored."""
-        bounds = [np.searchsorted(each.positions, (begin, end)).tolist() for each in self.parts]
         return sum(
-            each.plan.stored_bytes(*inside) for each, inside in zip(self.parts, bounds, strict=True)
+            plan.stored_bytes(*np.searchsorted(positions, (begin, end)).tolist())
+            for _, positions, plan in self.parts
         )
 
 
@@ -100,12 +88,8 @@ class PartsReader(Reader):
     def plan_with(self, records: Numbers, random: RecordRandom) -> PartsPlan:
         bases = self._order.bases
         parts = [
-            PartPlan(
-                part,
-                positions,
-                self._readers[part].plan_with(own, random._replace(base=bases[part])),
-            )
-            for part, positions, own in self._order.by_part(records)
+            (part, at, self._readers[part].plan_with(own, random._replace(base=bases[part])))
+            for part, at, own in self._order.by_part(records)
         ]
         return PartsPlan(records, parts)
 
@@ -116,10 +100,6 @@ class PartsReader(Reader):
         for part, own in by_part.items():
             if self._readers[part].prefetch_limits is not None:
                 self._readers[part].prefetch(own)
-
-    def open_run(self, plans: Sequence[PartsPlan]) -> list[Frames]:
-        del plans
-        return []
 
     def fetch(self, plan: PartsPlan) -> tuple[RecordBlock, list[TorchRecIOError]]:
         raise NotImplementedError("the loaders of the parts read their records")
@@ -176,52 +156,42 @@ class PartsLoader(RecordLoader):
     def for_options(self, options: Mapping[str, Any]) -> PartsLoader:
         return PartsLoader(self.parts, self._order, self._source, options)
 
-    @property
-    def is_native(self) -> bool:
-        return False
-
     def other_columns(self) -> list[str]:
         if any(self._transforms):
             return []  # not known
         return self.parts[0].loader.other_columns()
 
-    def load_run(self, plans: Sequence[Any], randoms: Sequence[RecordRandom]) -> list[Loaded]:
-        del plans, randoms
-        return []
-
     def load(self, plan: PartsPlan, random: RecordRandom = DEFAULT_RANDOM) -> Loaded:
         errors: list[TorchRecIOError] = []
         parts: list[Loaded] = []
         positions = [np.empty(0, np.int64)]
-        for each in plan.parts:
-            base = self._order.bases[each.part]
-            loaded = self._load_part(each, random._replace(base=base))
-            loader = self.parts[each.part].loader
-            failed = [loader.error_of(loaded, index) for index in range(len(loaded.failed))]
-            errors += [*loaded.errors, *failed]
-            positions.append(each.positions[loaded.positions_in(each.plan.numbers)])
+        for part, at, own in plan.parts:
+            loader, base = self.parts[part].loader, self._order.bases[part]
+            loaded = self._load_part(part, own, random._replace(base=base))
+            errors += loaded.errors
+            errors += [loader.error_of(loaded, index) for index in range(len(loaded.failed))]
+            positions.append(at[loaded.positions_in(own.numbers)])
             parts.append(Loaded(loaded.items, loaded.numbers + base, [], rows=loaded.rows))
         order = np.argsort(np.concatenate(positions))
         if not len(order):
             return Loaded([], order, errors)
         joined = self.join(parts, order if len(parts) > 1 else None)
-        return self._with_source(joined)._replace(errors=errors)
+        return joined._replace(items=self._with_source(joined), errors=errors)
 
     def join(self, parts: Sequence[Loaded], order: Ints | None = None) -> Loaded:
         parts = [part for part in parts if len(part.numbers)]
-        if any(self._transforms):
+        if any(self._transforms) and self._in_batches:
             for part in parts[1:]:
                 self._check_form(parts[0], part)
         return super().join(parts, order)
 
-    # ---- one part ----
-
-    def _load_part(self, each: PartPlan, random: RecordRandom) -> Loaded:
+    def _load_part(self, part: int, plan: Any, random: RecordRandom) -> Loaded:
         """Load the records of a part, with its own numbers, and transform them."""
-        loader, transform = self.parts[each.part].loader, self._transforms[each.part]
-        loaded = loader.load_one(each.plan, random)
-        # Samples are joined with what transforms return, which may be anything.
-        is_ready = transform is None and (self._in_batches or not any(self._transforms))
+        loader, transform = self.parts[part].loader, self._transforms[part]
+        loaded = loader.load_one(plan, random)
+        # With transforms, samples are joined with anything, and batches with batches.
+        is_batch = self._in_batches and isinstance(loaded.items, Batch)
+        is_ready = transform is None and (is_batch or not any(self._transforms))
         if is_ready or not len(loaded.numbers):
             return loaded
         items = loaded.samples(random, schema=loader.parser.stored_by)
@@ -230,65 +200,59 @@ class PartsLoader(RecordLoader):
             if found.error is not None:
                 raise found.error
             items = found.results
-        if self._in_batches and all(isinstance(item, Mapping) for item in items):
+        if self._in_batches:
             try:
                 items = collate(items)
             except (TypeError, ValueError) as error:
                 [place] = loader.reader.locate(loaded.numbers[:1])
-                reason = f"what transform returned cannot be joined to a batch: {error}"
+                reason = f"the samples of a dataset cannot be joined to a batch: {error}"
                 raise TransformError(reason, **place.where) from error
         return loaded._replace(items=items, rows=None)
 
-    # ---- all parts ----
-
     def _check_form(self, first: Loaded, other: Loaded) -> None:
         """Raise TransformError if batches of two parts cannot be joined."""
-        name, found = None, [type(each.items).__name__ for each in (first, other)]
-        if isinstance(first.items, Batch) and isinstance(other.items, Batch):
-            name = find_difference(first.items.columns, other.items.columns)
-            if name is None:
-                return
-            found = [_describe(each.items, name) for each in (first, other)]
-        elif type(first.items) is type(other.items):
+        columns = [each.items.columns for each in (first, other)]
+        name = find_difference(*columns)
+        if name is None:
             return
         numbers = np.concatenate((first.numbers[:1], other.numbers[:1]))
-        parts = self._order.part_of(numbers).tolist()
+        found = [
+            f"{_describe(each, name)} of dataset {part}"
+            for each, part in zip(columns, self._order.part_of(numbers), strict=True)
+        ]
         places = self.reader.locate(numbers)
         raise TransformError(
-            f"the samples of the mixed datasets must have one form, got {found[1]} of dataset "
-            f"{parts[1]} and {found[0]} of dataset {parts[0]} ({places[0].path}). The transform of "
-            "a dataset can bring its samples to the form of the others",
+            f"the samples of the mixed datasets must have one form, got {found[1]} and {found[0]} "
+            f"({places[0].path}). The transform of a dataset can bring its samples to the form of "
+            "the others",
             **places[1].where,
             feature=name,
         )
 
-    def _with_source(self, loaded: Loaded) -> Loaded:
-        """Add the column with the number of the part."""
-        if self._source is None:
-            return loaded
-        name, sources = self._source, self._order.part_of(loaded.numbers)
-        if isinstance(loaded.items, Batch):
-            self._check_source(loaded.items, loaded.numbers[:1])
-            columns = with_column(loaded.items.columns, name, sources)
-            return loaded._replace(items=Batch(columns, has_views=False))
-        items: list[Any] = []
-        for position, item in enumerate(loaded.items):
-            self._check_source(item, loaded.numbers[position : position + 1])
-            values = {**item, name: int(sources[position])}
-            items.append(item.with_values(values) if isinstance(item, Sample) else values)
-        return loaded._replace(items=items)
-
-    def _check_source(self, item: Any, number: Numbers) -> None:
-        if not isinstance(item, (Batch, Mapping)) or self._source in item:
-            [place] = self.reader.locate(number)
+    def _with_source(self, loaded: Loaded) -> Any:
+        """Return the items with the number of the part of each."""
+        name, items, sources = self._source, loaded.items, self._order.part_of(loaded.numbers)
+        if name is None:
+            return items
+        first = items if isinstance(items, Batch) else items[0]
+        if not isinstance(first, (Batch, Mapping)) or name in first:
+            [place] = self.reader.locate(loaded.numbers[:1])
             raise TransformError(
-                f"source={self._source!r} needs samples that are dicts without this name, "
-                f"got {brief_line(item)}",
+                f"source={name!r} needs samples that are dicts without this name, "
+                f"got {brief_line(first)}",
                 **place.where,
             )
+        if isinstance(items, Batch):
+            values = {**items.columns.views(), name: torch.from_numpy(sources)}
+            form = items.columns.form._replace(names=(*items.columns.form.names, name))
+            return Batch(in_arena(Columns.of_values(values, form)), has_views=False)
+        pairs = [
+            (item, {**item, name: int(part)}) for item, part in zip(items, sources, strict=True)
+        ]
+        return [item.with_values(new) if isinstance(item, Sample) else new for item, new in pairs]
 
 
-def _describe(batch: Batch, name: str) -> str:
+def _describe(columns: Columns, name: str) -> str:
     """Return the dtype and shape of the first value of a column."""
-    column = batch.columns.flat().get(name)
+    column = columns.flat().get(name)
     return "no such value" if column is None else describe(list_rows(column)[0])

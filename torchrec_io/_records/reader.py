@@ -135,9 +135,10 @@ class Reader(ABC):
         """
         del plans
 
-    @abstractmethod
     def open_run(self, plans: Sequence[Any]) -> list[Frames]:
         """Return the frames of the first plans, for the native core to read, check and parse.
+
+        By default, the core loads none.
 
         Returns:
             Fewer frames than plans if a file cannot be opened, or the core cannot check some
@@ -146,6 +147,8 @@ class Reader(ABC):
         Raises:
             OSError: If the frames of the first plan cannot be read.
         """
+        del plans
+        return []
 
     @abstractmethod
     def fetch(self, plan: Any) -> tuple[RecordBlock, list[TorchRecIOError]]:

@@ -8,13 +8,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._parsing.arrays import Ints, view_of
 from .._parsing.layout import (
     ArenaLayout,
     BytesColumn,
     Column,
     ListColumn,
-    Numbers,
     RaggedColumn,
     SparseColumn,
 )
@@ -63,30 +61,6 @@ def in_arena(columns: Columns, allocate: Callable[[int], Tensor] = allocate_aren
     for name, view in made.views().items():
         _copy(values[name], view)
     return made
-
-
-def with_column(columns: Columns, name: str, values: Ints) -> Columns:
-    """Return columns in a new arena with another one at their end.
-
-    Args:
-        columns: Columns of a batch that have an arena in the memory of the CPU.
-        name: Name of the other column.
-        values: Its values; int64 ``[B]``.
-
-    Raises:
-        MemoryError: If there is not enough memory.
-    """
-    assert columns.arena is not None
-    before = columns.arena.numpy()
-    room = ArenaLayout(len(before))
-    column = room.reserve_dense((name,), "int64", values.shape)
-    layout = (*columns.layout, column)
-    arena = allocate_for(room.size, layout, len(values))
-    data = arena.numpy()
-    data[: len(before)] = before
-    view_of(data, Numbers("int64", values.shape, column.at))[...] = values
-    form = columns.form._replace(names=(*columns.form.names, name))
-    return Columns(arena, layout, form)
 
 
 def _form_of(value: Tensor | Stacked) -> tuple[str, tuple[int, ...]]:

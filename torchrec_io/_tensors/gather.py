@@ -247,7 +247,7 @@ def _differ(sources: Sequence[Columns]) -> bool:
 def _form(column: Any, padded: Mapping[str, Padding]) -> tuple[Any, ...]:
     """Return the kind, dtypes and shapes of a column, without the number of records."""
     if isinstance(column, ListColumn):
-        return (column.name,)
+        return ListColumn, names_of(column)
     first = 2 if names_of(column)[0] in padded else 1  # axis that must have the same size
     dense_shape = column.shape[1:] if isinstance(column, SparseColumn) else ()
     arrays = [
@@ -261,21 +261,17 @@ def find_difference(first: Columns, other: Columns) -> str | None:
 
     A list of arrays has the form of any other column.
     """
-    mine, others = _forms_by_name(first), _forms_by_name(other)
+    mine, others = (
+        {
+            name: (kind, rest)
+            for kind, names, *rest in (_form(column, each.form.padded) for column in each.layout)
+            for name in names
+        }
+        for each in (first, other)
+    )
     for name in {**mine, **others}:
-        if name not in mine or name not in others:
-            return name.partition("\0")[0]
-        if None not in (mine[name], others[name]) and mine[name] != others[name]:
-            return name.partition("\0")[0]
+        forms = [each.get(name, (None,)) for each in (mine, others)]
+        kinds = [form[0] for form in forms]
+        if None in kinds or (ListColumn not in kinds and forms[0] != forms[1]):
+            return str(name.partition("\0")[0])
     return None
-
-
-def _forms_by_name(columns: Columns) -> dict[str, Any]:
-    forms: dict[str, Any] = {}
-    for column in columns.layout:
-        form = None
-        if not isinstance(column, ListColumn):
-            kind, _, *rest = _form(column, columns.form.padded)
-            form = kind, rest
-        forms.update(dict.fromkeys(names_of(column), form))
-    return forms
