@@ -12,7 +12,6 @@ import numpy as np
 from .._parsing.arrays import Ints
 from .._parsing.record_random import DEFAULT_RANDOM, RecordRandom
 from .._records.block_reader import BlockReader
-from .._records.native_frames import Frames
 from .._records.reader import PrefetchLimits, Reader, RecordLocation
 from .._records.record_block import RecordBlock
 from .._records.record_reader import ReadPlan, RecordReader
@@ -202,10 +201,6 @@ class StepReader(Reader):
         reads = [plan.reads for plan in plans if len(plan.reads.numbers)]
         reads += [plan.picked.reads for plan in plans if plan.picked is not None]
         self._reader.prefetch(reads)
-
-    def open_run(self, plans: Sequence[StepPlan]) -> list[Frames]:
-        del plans
-        return []  # rows share records
 
     def fetch(self, plan: StepPlan) -> tuple[RecordBlock, list[TorchRecIOError]]:
         """Read the records of a plan, or their pieces, each of them once.
