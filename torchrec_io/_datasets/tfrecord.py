@@ -209,32 +209,7 @@ class TFRecordDataset(IndexedDataset[Item_co]):
         features: Sequence[str] | None = None,
         cache_key: str | None = None,
     ) -> Self:
-        """Return a dataset of the steps of records that are episodes. See docs/episodes.md.
-
-        Args:
-            offsets: Steps that a sample takes, counted from its own: of all features, such as
-                ``range(4)``, or by name within the group, such as
-                ``{"observation": (-1, 0), "action": range(16)}``. A name stands for the features
-                nested in it. A sequence adds an axis ``[B, offsets, ...]``; an integer or a
-                :class:`LaterStep` does not. Default: each feature has the value of its step.
-            group: Name of the features that have steps. SequenceExamples have those of all of
-                their feature lists.
-            outside: What becomes of steps before the first and after the last one. ``"drop"``
-                leaves out samples that need them, ``"repeat"`` repeats the first or last step,
-                ``"zeros"`` has zeros, empty bytes or empty rows. Unless it is "drop",
-                ``batch.valid[name]`` says which steps exist: bool ``[B]`` or ``[B, offsets]``.
-            stride: Distance from the step of one sample to that of the next.
-            keep: Steps that have a sample: a bool for each step of all episodes in stored order,
-                or a function of a batch of single steps that returns a bool for each, as for
-                :meth:`where`.
-            features: Names of the features that the function needs; None for all.
-            cache_key: Name of the function's result in the user's cache; None to keep it nowhere.
-
-        Raises:
-            SchemaError: If the group does not exist, or one of its features has no steps.
-            KeyError: If a name of ``offsets`` is not one of the group's.
-            TypeError, ValueError: If an argument is invalid.
-        """
+        """Return a dataset of the steps, or of windows, of episodes. See docs/episodes.md."""
         from ..episodes.stepping import keep_steps, step_pipeline  # noqa: PLC0415  # optional
 
         pipeline = step_pipeline(

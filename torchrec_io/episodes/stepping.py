@@ -41,7 +41,23 @@ def step_pipeline(
     outside: Outside,
     stride: int,
 ) -> IndexedPipeline:
-    """Return the parts of a dataset of steps; see :meth:`torchrec_io.TFRecordDataset.steps`."""
+    """Return the parts of a dataset of steps; see :meth:`torchrec_io.TFRecordDataset.steps`.
+
+    Args:
+        pipeline: The parts of a dataset of episodes.
+        offsets: Steps that a sample takes, counted from its own: of all features, or by name within
+            the group. A sequence adds an axis ``[B, offsets, ...]``; an integer or a
+            :class:`LaterStep` does not.
+        group: Name of the features that have steps. SequenceExamples have feature lists instead.
+        outside: What becomes of steps before the first and after the last one. Unless it is "drop",
+            ``batch.valid[name]`` says which steps exist: bool ``[B]`` or ``[B, offsets]``.
+        stride: Distance from the step of one sample to that of the next.
+
+    Raises:
+        SchemaError: If the group does not exist, or one of its features has no steps.
+        KeyError: If a name of ``offsets`` is not one of the group's.
+        TypeError, ValueError: If an argument is invalid.
+    """
     parser = pipeline.loader.parser
     if parser.sample_kind != "records":
         raise ValueError("the samples are already steps: call steps() on the dataset of records")
