@@ -1,8 +1,9 @@
 """TFDS's side of ``episodes.py``. Needs a Python that has tensorflow-datasets.
 
 Reads one epoch of samples: two cameras at one step, and the next 16 actions, clamped to the
-episode. Images are decoded after the shuffle buffer, as Octo and OpenVLA do. Prints samples, CPU
-and wall seconds, peak memory in bytes, and sums of all values.
+episode. Images are decoded by TFDS with their episode, as it does by default, or after the shuffle
+buffer, as Octo and OpenVLA do. Prints samples, CPU and wall seconds, peak memory in bytes, and sums
+of all values.
 """
 
 from __future__ import annotations
@@ -20,8 +21,10 @@ BATCH_SIZE, BUFFER = 32, 1000
 
 
 def samples_of(episode: Any, horizon: int) -> Any:
-    """Return a dataset of the samples of an episode, whose images are still encoded."""
+    """Return a dataset of the samples of an episode."""
     steps = episode["steps"]
+    if isinstance(steps, tf.data.Dataset):  # decoded
+        steps = steps.batch(1 << 20).get_single_element()
     count = tf.shape(steps["action"])[0]
     later = tf.range(count)[:, None] + tf.range(horizon)[None]
     actions = tf.gather(steps["action"], tf.minimum(later, count - 1))
@@ -39,17 +42,17 @@ def decode(sample: Any) -> Any:
 
 
 def main() -> None:
-    """Read an epoch. Arguments: directory, horizon."""
-    folder, horizon = sys.argv[1], int(sys.argv[2])
+    """Read an epoch. Arguments: directory, horizon, "early" or "late" decoding."""
+    folder, horizon, is_late = sys.argv[1], int(sys.argv[2]), sys.argv[3] == "late"
     builder = tfds.builder_from_directory(folder)
     config = tfds.ReadConfig(try_autocache=False, interleave_cycle_length=1)
-    episodes = builder.as_dataset(
-        "train", decoders={"steps": tfds.decode.SkipDecoding()}, read_config=config
-    )
+    decoders = {"steps": tfds.decode.SkipDecoding()} if is_late else None
+    episodes = builder.as_dataset("train", decoders=decoders, read_config=config)
     options = tf.data.Options()
     options.threading.private_threadpool_size = 1
     dataset = episodes.flat_map(lambda episode: samples_of(episode, horizon))
-    dataset = dataset.shuffle(BUFFER).map(decode).batch(BATCH_SIZE).prefetch(1)
+    dataset = dataset.shuffle(BUFFER)
+    dataset = (dataset.map(decode) if is_late else dataset).batch(BATCH_SIZE).prefetch(1)
     batches = iter(dataset.with_options(options).as_numpy_iterator())
     first = next(batches)
     found: dict[str, Any] = {"samples": 0, "sums": sums_of(first)}

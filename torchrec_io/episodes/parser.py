@@ -22,7 +22,7 @@ from .._tensors.batch import Batch
 from .._tensors.block_parser import BlockParser, ExampleBlockParser
 from .._tensors.parse import parse_all
 from ..checks import counted
-from .columns import StepRows, count_steps, gather
+from .columns import Mask, StepRows, count_steps, gather
 from .offsets import Samples, StepOffsets, Taken
 from .pieces import PieceTable
 from .reader import StepNeeds, StepNumbers, StepReader
@@ -157,9 +157,15 @@ class StepParser(BlockParser):
                 selections[name], place = _selection_of(place, len(records))
             places[name] = place
         batch = parse_all(ExampleParser.of(self.schema), records, random, selections)
-        if not isinstance(batch, Batch):
-            return batch
-        if failures := self._disagreements(batch, records):
+        is_slim = np.zeros(len(records), np.bool_)
+        if records.kept is not None:
+            is_slim = records.kept.is_slim(records.numbers)
+        if not isinstance(batch, Batch):  # offsets in slim records are not those in the file
+            return [
+                failure._replace(offset=None) if is_slim[failure.position] else failure
+                for failure in batch
+            ]
+        if failures := self._disagreements(batch, records, is_slim):
             return failures
         valid = {name: inside for name, (_, inside) in taken.items() if inside is not None}
         return gather(batch, self.schema, rows, places, valid)
@@ -171,13 +177,12 @@ class StepParser(BlockParser):
         found: Ints = records.kept.positions(self._keys[name], records.numbers[rows], steps)
         return found
 
-    def _disagreements(self, batch: Batch, records: RecordBlock) -> list[RecordFailure]:
+    def _disagreements(
+        self, batch: Batch, records: RecordBlock, is_slim: Mask
+    ) -> list[RecordFailure]:
         """Return a failure for each record whose features have different numbers of steps."""
         failures = []
         counts = self._episodes.numbers.counts[records.numbers]
-        is_slim = np.zeros(len(records), np.bool_)
-        if records.kept is not None:
-            is_slim = records.kept.is_slim(records.numbers)
         for name, found in count_steps(batch, self._specs.keys() - self._picked).items():
             is_wrong = (found != counts) & ~(is_slim & (name in self._keys))
             for row in np.flatnonzero(is_wrong).tolist():

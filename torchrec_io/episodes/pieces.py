@@ -50,6 +50,9 @@ class PieceTable:
         self._counts = counts
         self._pieces = [found[1].reshape(-1, 3) for found in results]
         sizes = [found[0].astype(np.int64) for found in results]
+        for size, pieces in zip(sizes, self._pieces, strict=True):
+            if size.sum() != len(pieces):  # others have changed the cache
+                size[:] = 0
         # Of each record: the number of its first piece in its file.
         self._firsts = np.concatenate([np.cumsum(each) - each for each in sizes])
         self._has_pieces = np.concatenate(sizes) > 0
