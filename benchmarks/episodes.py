@@ -2,9 +2,9 @@
 
 A sample of windows has the frames of two cameras at one step, and the next 16 actions, clamped to
 the episode: its 16 actions cost no other frames. TFDS makes the same samples in the same run, with
-a shuffle buffer: of decoded samples, as it does by default, and of encoded ones, as Octo and OpenVLA
-do. Each measurement runs in a process of its own with one thread, and the sums of all
-values of an epoch must be equal. Run it with ``python -m benchmarks.episodes``.
+a shuffle buffer: of decoded samples, as it does by default, and of encoded ones, as Octo does. Each
+measurement runs in a process of its own with one thread, and the sums of all values of an epoch must
+be equal. Run it with ``python -m benchmarks.episodes``.
 """
 
 from __future__ import annotations

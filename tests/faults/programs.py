@@ -459,6 +459,15 @@ def by_predicate(folder: Path) -> int:
     return len(dataset.where(lambda batch: batch["n"] < 2, features=["n"], cache_key="few"))
 
 
+def by_step(folder: Path) -> list[Any]:
+    data = tio.SequenceFeature(tio.RawFeature("uint8", shape=[3]))
+    records = tio.TFRecordDataset(
+        folder / "in", {**SCHEMA, "data": data}, batch_size=2, shuffle=True, seed=1
+    )
+    steps = records.steps(group="data")
+    return [[batch["n"].tolist(), batch["data"].tolist()] for batch in steps]
+
+
 INDEXES = {
     "index": Program(
         lambda folder: tio.RecordIndex.build(folder / "in" / "a.tfrecord").save() and None,
@@ -486,6 +495,7 @@ INDEXES = {
     "cached lengths of documents": Program(
         packed_rows("n", "int64"), packed_rows("n", "int64"), inputs, under="cache"
     ),
+    "cached steps": Program(by_step, by_step, inputs, under="cache"),
     "cached predicate": Program(by_predicate, by_predicate, inputs, under="cache"),
 }
 
@@ -571,6 +581,8 @@ READERS = {
     "compressed stream": reader(stream, compressed_inputs),
     "map-style dataset": reader(map_style),
     "packed rows": reader(packed_rows("n", "int64")),
+    "steps": reader(by_step),
+    "compressed steps": reader(by_step, seekable_inputs),
     "text lines": reader(text_lines, csv_input),
     "verify": reader(verify),
     "compressed verify": reader(verify, compressed_inputs),

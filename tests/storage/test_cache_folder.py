@@ -40,7 +40,7 @@ def use_lengths(path: str) -> None:
 
 
 SCHEMA = {"id": tio.FixedLenFeature([], "int64")}
-USES = {".tfidx": use_index, ".tfsel": use_selection, ".tflen": use_lengths}
+USES = {".tfidx": use_index, ".tfpass": use_selection, ".tflen": use_lengths}
 
 
 @pytest.fixture
@@ -77,7 +77,7 @@ def foreign(path: Path) -> None:
     ("suffix", "spoil"),
     [
         (".tfidx", foreign),
-        (".tfsel", lambda path: path.chmod(0o620)),
+        (".tfpass", lambda path: path.chmod(0o620)),
         (".tflen", lambda path: path.chmod(0o602)),
     ],
 )

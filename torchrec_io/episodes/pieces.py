@@ -50,12 +50,15 @@ class PieceTable:
         self._counts = counts
         self._pieces = [found[1].reshape(-1, 3) for found in results]
         sizes = [found[0].astype(np.int64) for found in results]
-        for size, pieces in zip(sizes, self._pieces, strict=True):
-            if size.sum() != len(pieces):  # others have changed the cache
-                size[:] = 0
         # Of each record: the number of its first piece in its file.
         self._firsts = np.concatenate([np.cumsum(each) - each for each in sizes])
-        self._has_pieces = np.concatenate(sizes) > 0
+        # A cache that others have changed may contradict itself.
+        whole = [
+            len(pieces) == each.sum() for each, pieces in zip(sizes, self._pieces, strict=True)
+        ]
+        is_whole = np.repeat(whole, [len(each) for each in sizes])
+        wanted = keys.num_whole + len(keys.steps) * counts
+        self._has_pieces = (np.concatenate(sizes) == wanted) & (counts > 0) & is_whole
 
     @classmethod
     def build(
