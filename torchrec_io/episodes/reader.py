@@ -228,11 +228,12 @@ class StepReader(Reader):
             slim, damaged = self._needs.table.read(plan.picked)
         except CorruptRecordError:  # of a compressed file
             slim, damaged = None, kept.records
+        whole = plan.reads
         if len(damaged):  # what is wrong is found in the whole record, if it is still wrong
-            whole = np.union1d(plan.reads.numbers, damaged)
-            block, errors = self._reader.fetch(self._reader.plan(whole))
-        else:
-            block, errors = self._reader.fetch(plan.reads)
+            whole = self._reader.plan(np.union1d(whole.numbers, damaged))
+        elif slim is not None and not len(whole.numbers):
+            return slim, []
+        block, errors = self._reader.fetch(whole)
         if slim is None:
             return block, errors
         slim = slim.rows(np.flatnonzero(~np.isin(slim.numbers, damaged)))

@@ -45,7 +45,7 @@ class KeptSteps(NamedTuple):
 
     def is_slim(self, records: Ints) -> npt.NDArray[np.bool_]:
         """Return whether records have lost steps; bool ``[n]``."""
-        return np.isin(records, self.records)
+        return _are_in(self.records, records, np.searchsorted(self.records, records))
 
     def positions(self, key: str, records: Ints, steps: Ints) -> Ints:
         """Return where steps of records are among those that are left of a stored feature.
@@ -61,11 +61,20 @@ class KeptSteps(NamedTuple):
         axes = (-1, *(1,) * (steps.ndim - 1))
         is_slim = self.is_slim(records).reshape(axes)
         first = records.reshape(axes) << STEP_BITS
-        found = np.searchsorted(kept, first | steps)
-        if not np.isin((first | steps)[np.broadcast_to(is_slim, steps.shape)], kept).all():
+        wanted = first | steps
+        found = np.searchsorted(kept, wanted)
+        if not (_are_in(kept, wanted, found) | ~is_slim).all():
             raise ValueError("a step is needed that was not read")  # planned with other offsets
         positions: Ints = np.where(is_slim, found - np.searchsorted(kept, first), steps)
         return positions
+
+
+def _are_in(known: Ints, numbers: Ints, found: Ints) -> npt.NDArray[np.bool_]:
+    """Return whether numbers are known, by their positions among those that are, ascending."""
+    if not len(known):
+        return np.zeros(numbers.shape, np.bool_)
+    result: npt.NDArray[np.bool_] = known[np.minimum(found, len(known) - 1)] == numbers
+    return result
 
 
 class PickedPieces(NamedTuple):
