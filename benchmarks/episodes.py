@@ -3,14 +3,15 @@
 A sample of windows has the frames of two cameras at one step, and the next 16 actions, clamped to
 the episode: its 16 actions cost no other frames. TFDS makes the same samples in the same run, with
 a shuffle buffer: of decoded samples, as it does by default, and of encoded ones, as Octo does. Each
-measurement runs in a process of its own with one thread, and the sums of all values of an epoch must
-be equal. Run it with ``python -m benchmarks.episodes``.
+measurement runs in a process of its own on one CPU, and the sums of all values of an epoch must be
+equal. Run it with ``python -m benchmarks.episodes``.
 """
 
 from __future__ import annotations
 
 import json
 import math
+import os
 import resource
 import statistics
 import tempfile
@@ -105,6 +106,7 @@ def main() -> None:
         path = write_episodes(Path(temporary), max(2, round(EPISODES * args.scale)))
         warm([str(path)])
         found: dict[str, list[dict[str, Any]]] = {kind: [] for kind in (*_CASES, *_PEERS)}
+        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})  # also of the processes below
         for _ in range(args.rounds):
             for kind in _CASES:
                 found[kind].append(run_child("episodes", "--measure", kind, temporary))
