@@ -13,6 +13,7 @@ import pytest
 import torchrec_io as tio
 from tests.support.examples import example_of, sequence_example_of
 from tests.support.tfrecord import frame, write_tfrecord
+from tests.support.web import web_server
 from tests.support.wire import bytes_feature, entry, example
 
 STEPS = 40
@@ -45,7 +46,7 @@ def write(path: Path, records: int = 3) -> Path:
     return path
 
 
-def dataset(path: Path, **options: Any) -> tio.TFRecordDataset:
+def dataset(path: Any, **options: Any) -> tio.TFRecordDataset:
     return tio.TFRecordDataset(path, SCHEMA, **{"batch_size": 8, **options})
 
 
@@ -142,6 +143,13 @@ def test_compressed_files(tmp_path: Path) -> None:
     (tmp_path / "data.gz").write_bytes(gzip.compress(path.read_bytes()))
     steps = dataset(tmp_path / "data.gz", shuffle=True).steps()
     assert sorted(check(steps)) == ALL
+
+
+def test_objects(tmp_path: Path) -> None:
+    content = write(tmp_path / "data").read_bytes()
+    with web_server() as server:
+        steps = dataset(server.put("/data", content), shuffle=True).steps()
+        assert sorted(check(steps)) == ALL
 
 
 def test_workers_that_are_spawned(tmp_path: Path) -> None:
