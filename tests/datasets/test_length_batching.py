@@ -122,6 +122,14 @@ def test_features_with_lengths(tmp_path: Path, schema: Any) -> None:
     assert numbers == [[1, 3], [2, 0]]
 
 
+def test_steps_of_several_values_count_once(tmp_path: Path) -> None:
+    records = [sequence_example_of({}, {"x": [[1, 1]] * count}) for count in (1, 2, 3, 4)]
+    path = write_tfrecord(tmp_path / "data", records)
+    schema = tio.Schema(sequence={"x": tio.FixedLenSequenceFeature([2], "int64")})
+    batches = [*tio.TFRecordDataset(path, schema, batch_tokens=4, length_key="x")]
+    assert sorted(sorted(b.lengths["x"].tolist()) for b in batches) == [[1, 2], [3], [4]]
+
+
 def test_epochs_differ_and_may_have_different_numbers_of_batches(paths: list[str]) -> None:
     dataset = make(paths, shuffle=True)
     counts, epochs = [], []

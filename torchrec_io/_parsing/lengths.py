@@ -73,9 +73,11 @@ class LengthMeasure:
         found: list[Ints] = []
         for count in self.counts:
             units = located.located.units(specs.index(count.key))
-            sizes = np.diff(units.records if self.place == "sequence" else units.values)
+            if self.place == "sequence":
+                found.append(np.diff(units.records))
+                continue
             # Incomplete items are rounded up: parsing the record reports them.
-            found.append(-(sizes // -count.values_per_item))
+            found.append(-(np.diff(units.values) // -count.values_per_item))
         return np.stack(found)
 
     def lengths_of(self, parser: ExampleParser, block: RecordBlock) -> tuple[Ints, RecordBlock]:
