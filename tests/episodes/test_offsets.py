@@ -340,6 +340,12 @@ class TestRefusals:
         with pytest.raises(error, match=match):
             episodes().steps(offsets)
 
+    def test_arguments_that_would_have_no_effect(self) -> None:
+        for options in ({"features": ["steps/id"]}, {"cache_key": "kept"}):
+            for keep in (None, [True] * sum(COUNTS)):
+                with pytest.raises(ValueError, match="need keep=function"):
+                    episodes().steps(keep=keep, **options)
+
     def test_other_arguments(self) -> None:
         with pytest.raises(ValueError, match="outside must be"):
             episodes().steps(range(2), outside="clamp")  # type: ignore[arg-type]

@@ -216,6 +216,20 @@ def test_steps_of_a_replaced_schema(tmp_path: Path) -> None:
     assert found == [array(*divmod(each, 100)) for each in ALL]
 
 
+def test_a_context_feature_with_the_key_of_a_list(tmp_path: Path) -> None:
+    lists: dict[str, Any] = {key: [[array(0, step)] for step in range(3)] for key in ("a", "b")}
+    (tmp_path / "data").write_bytes(frame(sequence_example_of({"a": [7]}, lists)))
+    spec = SCHEMA["steps"]["array"]
+    schema = tio.Schema(
+        context={"number": tio.FixedLenFeature([], "int64", key="a")},
+        sequence={"a": spec, "b": spec},
+    )
+    [batch] = tio.TFRecordDataset(tmp_path / "data", schema, batch_size=3).steps()
+    assert batch["number"].tolist() == [7, 7, 7]
+    for name in ("a", "b"):
+        assert [bytes(each.tolist()) for each in batch[name]] == [array(0, i) for i in range(3)]
+
+
 def test_sequence_examples(tmp_path: Path) -> None:
     lists: dict[str, Any] = {
         "array": [[array(0, step)] for step in range(STEPS)],

@@ -117,6 +117,11 @@ def test_steps_are_counted_once_however_the_shards_are_opened(
 
 
 class TestRefusals:
+    @pytest.mark.parametrize("steps", ["ragged", "each"])
+    def test_outside_without_offsets(self, steps: Any) -> None:
+        with pytest.raises(ValueError, match="outside needs steps with offsets"):
+            read("episodes", steps=steps, outside="repeat")
+
     @pytest.mark.parametrize("steps", ["all", 0, 1.5, True, None])
     def test_invalid_steps(self, steps: Any) -> None:
         match = "steps must be 'ragged', 'each' or offsets such as "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Self, Unpack, overload
 
 import numpy as np
@@ -166,8 +166,8 @@ class TFRecordDataset(IndexedDataset[Item_co]):
         """Open a directory that TensorFlow Datasets wrote, without TensorFlow. See docs/tfds.md."""
         from ..tfds.directory import Directory  # noqa: PLC0415  # an optional room
 
-        _check_steps(steps)
-        if steps != "ragged":
+        _check_steps(steps, outside)
+        if not isinstance(steps, str) or steps != "ragged":
             check_no_length_batches(options, "a dataset of steps")
         complete(TfdsOptions, options)  # refuses the other options of the class
         known = complete(TFRecordOptions, options)
@@ -183,7 +183,7 @@ class TFRecordDataset(IndexedDataset[Item_co]):
         )
         dataset = cls.__new__(cls)
         IndexedDataset.__init__(dataset, pipeline)
-        if steps == "ragged":
+        if isinstance(steps, str) and steps == "ragged":
             return dataset
         group = found.group_of_steps(plan.schema)
         offsets = None if isinstance(steps, str) else steps
@@ -215,6 +215,8 @@ class TFRecordDataset(IndexedDataset[Item_co]):
         pipeline = step_pipeline(
             self._pipeline, offsets, group=group, outside=outside, stride=stride
         )
+        if not callable(keep) and (features is not None or cache_key is not None):
+            raise ValueError("features and cache_key need keep=function")
         if keep is not None:
             pipeline = keep_steps(
                 pipeline, self._worker_state(), keep, features=features, cache_key=cache_key
@@ -222,10 +224,12 @@ class TFRecordDataset(IndexedDataset[Item_co]):
         return self._derive(pipeline)
 
 
-def _check_steps(steps: Any) -> None:
-    is_offsets = isinstance(steps, (Sequence, Mapping)) and not isinstance(steps, (str, bytes))
+def _check_steps(steps: Any, outside: Any) -> None:
+    is_offsets = isinstance(steps, Iterable) and not isinstance(steps, (str, bytes))
     if not (is_offsets or steps in ("ragged", "each")):
         raise ValueError(
             "steps must be 'ragged', 'each' or offsets such as range(4) or {'action': range(16)}, "
             f"got {steps!r}"
         )
+    if outside != "drop" and isinstance(steps, str):
+        raise ValueError(f"outside needs steps with offsets, got outside={outside!r}")

@@ -130,7 +130,8 @@ class PieceKeys:
                 steps[keys.pop(0)] = size
             is_list = schema.sequence is not None and name in schema.sequence
             (lists if is_list else others).update(dict.fromkeys(keys))
-        alone = {key: size for key, size in steps.items() if key not in (lists or others)}
+        whole = lists if schema.is_sequence else others  # a context may have keys of lists
+        alone = {key: size for key, size in steps.items() if key not in whole}
         return cls(tuple(others), tuple(lists), alone, schema.is_sequence)
 
     def __le__(self, other: PieceKeys) -> bool:
