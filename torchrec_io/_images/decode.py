@@ -92,6 +92,15 @@ def read_size(data: memoryview, feature: ImageFeature) -> tuple[int, int]:
     """
     if feature.crop is not None:
         return feature.crop[2], feature.crop[3]
+    return read_stored_size(data, feature)
+
+
+def read_stored_size(data: memoryview, feature: ImageFeature) -> tuple[int, int]:
+    """Return the height and width of an image after its rotation.
+
+    Raises:
+        BadValueError: If the header is not that of an image, or claims too many pixels.
+    """
     try:
         with open_image(data) as image:
             check_size(image, feature.max_pixels)

@@ -10,10 +10,11 @@ import numpy.typing as npt
 
 from ... import _core
 from ..._images.bad_value import BadValueError
-from ..._images.decode import DecodedImage, decode_image, read_size
-from ..._images.geometry import CropKey, KeyFactory
+from ..._images.decode import DecodedImage, decode_image, read_size, read_stored_size
+from ..._images.geometry import CropKey, KeyFactory, find_view
 from ..._images.levels import fill_values, inner_part, value_tables, write_levels
 from ..._images.native import StoredImages, column_rule, decode_column, decode_into, is_native
+from ..._images.views import VIEW, Views
 from ..._schema.crops import group_of
 from ..._schema.image_spec import ImageFeature
 from ..._schema.specs import FixedLenFeature
@@ -129,6 +130,19 @@ class ImageDecoder(ElementDecoder):
         elements.each_group(block, spec, decode_natively, _groups(native, threads), threads)
         elements.each(block, spec, decode_other, threads, others)
 
+    def find_views(self, block: LocatedBlock, spec: int, elements: Elements) -> Views:
+        """Return the view of each element; fail the records of those that have none."""
+        values, records = elements.values(block), elements.records.tolist()
+        views = np.zeros(len(values), VIEW)
+
+        def find(at: int) -> None:
+            height, width = read_stored_size(values[at], self.feature)
+            view = find_view(self.feature, height, width, self._key(block, records[at]))
+            views[at] = ((height, width), *view)
+
+        elements.each(block, spec, find, self.threads(block))
+        return views
+
     def _key(self, block: LocatedBlock, record: int) -> KeyFactory:
         def make_key() -> CropKey:
             key = block.random_key(record, self.random_name)
@@ -153,6 +167,18 @@ class ImageDecoder(ElementDecoder):
         images = (each for each in block.builders if isinstance(each.feature, ImageFeature))
         first = next(each for each in images if group_of(each.feature.augment) == self.group)
         return None if first.name == self.name else first
+
+
+def views_of_group(block: LocatedBlock, group: str) -> Views:
+    """Return the view of the image of each record that the crop of a group is chosen for.
+
+    Records without one fail.
+    """
+    images = (each for each in block.builders if isinstance(each.feature, ImageFeature))
+    first = next(each for each in images if group_of(each.feature.augment) == group)
+    elements = Elements.of(block, first.first_spec)
+    decoder = ImageDecoder(first.name, first.feature)
+    return decoder.find_views(block, first.first_spec, elements)
 
 
 def _groups(positions: Sequence[int], threads: int) -> list[Sequence[int]]:
