@@ -1397,6 +1397,8 @@ class JpegFault(enum.Enum):
     missing_restarts = 9
     """A scan has fewer restart markers than its size needs."""
 
+MAX_JPEG_SCANS: int = 64
+
 MAX_JPEG_SEGMENTS: int = 4096
 
 MAX_JPEG_SEGMENT_BYTES: int = 16777216
@@ -1507,19 +1509,13 @@ class RandomFlip:
 class ImageView:
     """The part of an image that is used, and its size."""
 
-    def __init__(self, box: tuple[int, int, int, int], part: tuple[float, float, float, float], size: tuple[int, int], eighths: int = 8) -> None:
+    def __init__(self, box: tuple[int, int, int, int], part: tuple[float, float, float, float], size: tuple[int, int]) -> None:
         """
         Args:
             box: Left, top, right and bottom of the part that is cut out.
             part: The part of the box that is resized, in the same form.
             size: Height and width after resizing.
-            eighths: The image is decoded at so many eighths of its size: 1, 2, 4 or 8. `box`
-                and `part` refer to the smaller image.
         """
-
-    @property
-    def eighths(self) -> int:
-        """Scale of decoding, in eighths."""
 
     @property
     def shrinks_much(self) -> bool:
@@ -1530,16 +1526,19 @@ class ImageView:
 class FitMethod(enum.Enum):
     """Ways to reach a size."""
 
-    none = 0
+    whole = 0
+    """Values have the sizes of the images."""
+
+    none = 1
     """Images must have the size."""
 
-    stretch = 1
+    stretch = 2
     """Height and width are resized by their own ratios."""
 
-    cover = 2
+    cover = 3
     """What extends past the size is cut off."""
 
-    contain = 3
+    contain = 4
     """Something is left around the whole image."""
 
 class Fit:
@@ -1562,14 +1561,62 @@ class Fit:
 class ViewRule:
     """Which part of each image of a column is used."""
 
-    def __init__(self, fit: Fit, max_pixels: int, crop: tuple[int, int, int, int] | None = None, augment: RandomResizedCrop | RandomCrop | RandomFlip | None = None) -> None:
+    def __init__(self, fit: Fit, max_pixels: int, crop: tuple[int, int, int, int] | None = None, augment: RandomResizedCrop | RandomCrop | RandomFlip | None = None, *, nearest: bool = False, gray: bool = False, shrink: bool = False) -> None:
         """
         Args:
             fit: How the part becomes a value.
             max_pixels: Maximum number of pixels of an image.
             crop: Top, left, height and width of what is cut out of every image first.
             augment: Random part that is then used.
+            nearest: Use the nearest pixels when resizing, not their averages.
+            gray: Images with colors have no view.
+            shrink: Images may be decoded at a fraction of their size.
         """
+
+class StoredImages:
+    """Image files in records."""
+
+    def __init__(self, records: Records, which: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], offsets: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], sizes: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> None:
+        """
+        Args:
+            records: Records that hold the images.
+            which: Position of the record of each image.
+            offsets: Offset of each image in its record.
+            sizes: Bytes of each image.
+        """
+
+class ImageColumn:
+    """A view of each image, and where its pixels go."""
+
+    def __init__(self, rule: ViewRule, views: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu')], keys: bytes | None = None, shared: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)] | None = None) -> None:
+        """
+        Args:
+            rule: Which part of each image is used.
+            views: Rows of _images/views.py, as bytes; those of unknown size are to be found.
+            keys: Key of the random numbers of each image; 16 bytes each.
+            shared: Crops of other images that are used instead, of each image seven int64: the
+                height and width of the other image, top, left, height and width of the crop,
+                and whether it is mirrored; as bytes.
+        """
+
+    def set_pixels(self, memory: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu')], offsets: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], size: tuple[int, int] | None, has_planes: bool, channels: int, value_bytes: int, tables: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)] | None) -> None:
+        """
+        Set the memory of the pixels.
+
+        Args:
+            memory: The memory.
+            offsets: Offset of each value in it, in bytes.
+            size: Height and width of all values; None for those of each view. Pixels around a
+                view are not written.
+            has_planes: Whether the channels of a value come first.
+            channels: Number of channels, 1 to 4.
+            value_bytes: Bytes of a value: 1, 2, 4 or 8.
+            tables: Values to write for the levels 0 to 255 of each channel, as bytes; None for
+                the levels, one byte each.
+        """
+
+    def missing(self) -> list[int]:
+        """Return the positions of the images that were not decoded."""
 
 class ArrayKind(enum.Enum):
     """The kind of an array of a column."""

@@ -1,7 +1,7 @@
 """
 PNG decoding of torchrec_io. Private: its names may change in any release.
 
-It is missing from builds without libdeflate.
+PNGs must have 8 bits a channel, no palette, and not be interlaced; alpha is dropped. It is missing from builds without libdeflate.
 """
 
 from collections.abc import Sequence
@@ -17,19 +17,40 @@ def stop_daemons() -> bool: ...
 
 def stay_if_exiting() -> None: ...
 
-def decode_pngs(images: Sequence[Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)]], views: Sequence[torchrec_io._core.ImageView], targets: Sequence[Annotated[NDArray, dict(shape=(None, None, None), device='cpu')]], tables: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)] | None = None) -> list[tuple[int, str]]:
+def read_header(image: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> tuple[int, int, int]:
     """
-    Decode parts of PNGs into arrays.
+    Return the height, width and number of components of an image file; uint8 `[size]`.
 
-    The PNGs must have 8 bits a channel, no palette, and not be interlaced.
+    Raises:
+        ValueError: If it cannot be decoded, with the reason.
+    """
+
+def decode_image(image: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], view: torchrec_io._core.ImageView, target: Annotated[NDArray[numpy.uint8], dict(shape=(None, None, None), device='cpu')], *, fast: bool = False) -> None:
+    """
+    Decode a part of an image file.
 
     Args:
-        images: PNGs; uint8 `[size]` each.
-        views: Part of each image.
-        targets: Array of each image, `[height, width, 1 or 3]`, with any strides.
-        tables: Values to write for the levels 0 to 255 of each channel, as bytes; by
-            default the levels, for targets of uint8.
+        image: The file; uint8 `[size]`.
+        view: The part.
+        target: Array for its pixels; uint8 `[height, width, channels]`, with any strides.
+        fast: Use the fast DCT.
 
-    Returns:
-        The position of each image that cannot be decoded, with the reason.
+    Raises:
+        ValueError: If it cannot be decoded, with the reason.
+    """
+
+def find_views(images: torchrec_io._core.StoredImages, column: torchrec_io._core.ImageColumn, threads: int) -> None:
+    """
+    Find those views of a column that are not known, of valid images of this format.
+    """
+
+def decode_columns(images: torchrec_io._core.StoredImages, columns: Sequence[torchrec_io._core.ImageColumn], threads: int, *, fast: bool = False) -> None:
+    """
+    Decode the images of columns, each once, if they are valid and of this format.
+
+    Args:
+        images: The images of each column.
+        columns: The columns.
+        threads: Number of threads, including this one.
+        fast: Use the fast DCT.
     """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,9 @@ from hypothesis import strategies as st
 
 import torchrec_io as tio
 from tests.images.test_native_jpeg import jpegs
-from tests.support.images import column_of, encoded, noise, oriented, smooth
-from torchrec_io import _core, _jpeg
-from torchrec_io._images.jpeg_markers import MAX_SCANS
+from tests.support.images import column_of, encoded, noise, oriented, record_of, smooth
+from torchrec_io import _core, _jpeg, _png
+from torchrec_io._images.views import VIEW
 from torchrec_io.errors import DecodeError
 
 sides = st.integers(1, 40)
@@ -62,16 +63,16 @@ def test_values_are_those_of_images_decoded_one_by_one(
 
 @pytest.fixture
 def left(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Return a list that gets the number of images that each native call leaves to others."""
+    """Return a list that gets the number of images that native code leaves to Pillow."""
     counts: list[int] = []
-    decode = _jpeg.decode_column
+    for module in (_jpeg, _png):
 
-    def record(*args: Any, **options: Any) -> Any:
-        found = decode(*args, **options)
-        counts.append(len(found))
-        return found
+        def record(images: Any, columns: Any, *rest: Any, decode: Any, **options: Any) -> None:
+            decode(images, columns, *rest, **options)
+            counts.append(len(columns[0].missing()))
 
-    monkeypatch.setattr(_jpeg, "decode_column", record)
+        decode = functools.partial(record, decode=module.decode_columns)
+        monkeypatch.setattr(module, "decode_columns", decode)
     return counts
 
 
@@ -84,21 +85,24 @@ def left(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         {"size": (20, 30), "crop": (1, 2, 20, 30), "resize": None},
         {"size": (20, 30), "augment": tio.RandomResizedCrop(), "channels": 1},
         {"size": (20, 30), "tf_compatible": True, "max_pixels": 1 << 60},
+        {"size": (20, 30), "filter": "nearest", "max_pixels": (1 << 63) - 1},
+        {"size": (20, 30), "fast": True},
+        {"size": (20, 30), "augment": ByPython(tio.RandomFlip())},
+        {},
+        {"mixed": "pad"},
+        {"augment": tio.RandomResizedCrop(), "layout": "HWC"},
     ],
 )
 def test_no_image_is_left(options: dict[str, Any], left: list[int]) -> None:
     column_of([encoded(smooth(50, 60), "JPEG")] * 20, **options)
-    assert sum(left) == 0
-    assert len(left) > 1
+    assert left
+    assert not any(left)
 
 
 @pytest.mark.parametrize(
     "options",
     [
-        {},
-        {"size": (4, 4), "fast": True},
         {"size": (4, 4), "apply_exif_orientation": True},
-        {"size": (4, 4), "augment": ByPython(tio.RandomFlip())},
         {"size": (4, 4), "decoder": "pillow"},
         {"size": (4, 4), "channels": 0},
     ],
@@ -113,7 +117,7 @@ def test_other_images_of_a_column_are_decoded(left: list[int]) -> None:
     pixels = noise(5, 6)
     images = [encoded(pixels, kind) for kind in ("PNG", "BMP", "JPEG", "PNG", "GIF")]
     column = column_of(images, size=(5, 6), layout="HWC", augment=tio.RandomFlip(0))
-    assert sum(left) == 4
+    assert left == [4, 2]
     for at in (0, 1, 3):
         assert column[at].tolist() == pixels.tolist()
 
@@ -134,42 +138,149 @@ def test_reasons_are_those_of_single_images() -> None:
         assert (caught.value.record, caught.value.feature) == (0, "image")
 
 
-def arguments() -> dict[str, Any]:
-    jpeg = encoded(smooth(8, 8), "JPEG")
-    return {
-        "records": _core.Records((jpeg,)),
-        "which": np.array([0]),
-        "offsets": np.array([0]),
-        "sizes": np.array([len(jpeg)]),
-        "targets": np.zeros((1, 4, 5, 3), np.uint8),
-        "rule": _core.ViewRule(_core.Fit((4, 5), _core.FitMethod.stretch), 1 << 20),
-        "max_scans": MAX_SCANS,
+FIT = _core.Fit((4, 5), _core.FitMethod.stretch)
+RANDOM = _core.ViewRule(FIT, 1 << 20, augment=_core.RandomFlip(0.5))
+JPEG = encoded(smooth(8, 8), "JPEG")
+
+
+@pytest.mark.parametrize(
+    ("numbers", "message"),
+    [
+        (([1], [0], [9]), "a record does not exist"),
+        (([-1], [0], [9]), "a record does not exist"),
+        (([0, 0], [0], [9]), "must have the same size"),
+        (([0], [1], [len(JPEG)]), "an image must lie in its record"),
+        (([0], [-1], [9]), "an image must lie in its record"),
+        (([0], [0], [-1]), "an image must lie in its record"),
+    ],
+)
+def test_wrong_images_are_refused(numbers: tuple[list[int], ...], message: str) -> None:
+    with pytest.raises((ValueError, IndexError), match=message):
+        _core.StoredImages(_core.Records((JPEG,)), *map(np.array, numbers))
+
+
+def decode(
+    rule: Any = None,
+    views: Any = None,
+    keys: Any = None,
+    shared: Any = None,
+    **change: Any,
+) -> list[int]:
+    """Decode two images to a column; return the positions of those that are missing."""
+    numbers = np.array([0, 0]), np.array([0, 0]), np.array([len(JPEG)] * 2)
+    images = _core.StoredImages(_core.Records((JPEG,)), *numbers)
+    views = np.zeros(2, VIEW).view(np.uint8) if views is None else views
+    column = _core.ImageColumn(rule or _core.ViewRule(FIT, 1 << 20), views, keys, shared)
+    pixels: dict[str, Any] = {
+        "memory": np.zeros(120, np.uint8),
+        "offsets": np.array([0, 60]),
+        "size": (4, 5),
+        "has_planes": True,
+        "channels": 3,
+        "value_bytes": 1,
+        "tables": None,
     }
+    column.set_pixels(**(pixels | change))
+    _jpeg.decode_columns(images, [column], 1)
+    return column.missing()
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"which": np.array([1])}, "a record does not exist"),
-        ({"which": np.array([-1])}, "a record does not exist"),
-        ({"which": np.array([0, 0])}, "must have the same size"),
-        ({"offsets": np.array([1])}, "an image must lie in its record"),
-        ({"offsets": np.array([-1])}, "an image must lie in its record"),
-        ({"sizes": np.array([-1])}, "an image must lie in its record"),
-        ({"targets": np.zeros((2, 4, 5, 3), np.uint8)}, "each image must have a target"),
-        ({"targets": np.zeros((1, 5, 4, 3), np.uint8)}, "a target must have the shape"),
-        ({"targets": np.zeros((1, 4, 5, 3), np.float32)}, "tables must have 256 values"),
-        ({"rule": "random", "keys": None}, "a random part needs keys"),
-        ({"rule": "random", "keys": b"x" * 15}, "each image must have a key of 16 bytes"),
+        ({"views": np.zeros(1, VIEW).view(np.uint8)}, "each image must have a view"),
+        ({"views": np.zeros(100, np.uint8)}, "a table must have whole rows"),
+        ({"offsets": np.array([0])}, "each image must have a target"),
+        ({"channels": 5}, "channels must be 1 to 4"),
+        ({"value_bytes": 3}, "values of a target must have 1, 2, 4 or 8 bytes"),
+        ({"value_bytes": 4}, "tables must have 256 values"),
+        ({"tables": np.zeros(9, np.uint8)}, "tables must have 256 values"),
+        ({"rule": RANDOM}, "a random part needs keys"),
+        ({"rule": RANDOM, "keys": b"x" * 31}, "each image must have a key of 16 bytes"),
+        ({"shared": np.zeros(56, np.uint8)}, "each image must have a crop"),
     ],
 )
 def test_wrong_arguments_are_refused(change: dict[str, Any], message: str) -> None:
-    given = arguments() | change
-    if given["rule"] == "random":
-        fit = _core.Fit((4, 5), _core.FitMethod.stretch)
-        given["rule"] = _core.ViewRule(fit, 1 << 20, augment=_core.RandomFlip(0.5))
-    with pytest.raises((ValueError, IndexError), match=message):
-        _jpeg.decode_column(**given)
+    with pytest.raises(ValueError, match=message):
+        decode(**change)
+
+
+@pytest.mark.parametrize(
+    ("change", "missing"),
+    [
+        ({}, []),
+        ({"offsets": np.array([0, 61])}, [1]),
+        ({"offsets": np.array([-1, 60])}, [0]),
+        ({"offsets": np.array([1 << 62, 60])}, [0]),
+        ({"size": (4, 6)}, [1]),
+        ({"size": (3, 5)}, [0, 1]),
+        ({"size": (1 << 40, 1 << 40)}, [0, 1]),
+        ({"memory": np.zeros(119, np.uint8)}, [1]),
+        ({"shared": np.zeros(112, np.uint8)}, [0, 1]),
+    ],
+)
+def test_nothing_is_written_outside_of_the_memory(
+    change: dict[str, Any], missing: list[int]
+) -> None:
+    assert decode(**change) == missing
+
+
+@given(st.data())
+def test_any_view_is_refused_or_decoded(data: st.DataObject) -> None:
+    views = np.zeros(2, VIEW)
+    some = st.sampled_from([-1, 0, 1, 4, 5, 8, 9, 1 << 40, -(1 << 63), (1 << 63) - 1])
+    for name in ("image", "box", "size", "position"):
+        for row in range(2):
+            views[name][row] = [data.draw(some) for _ in views[name][row]]
+    views["part"] = data.draw(st.sampled_from([0.0, 4.0, 8.0, np.nan, np.inf, -1.0]))
+    rule = _core.ViewRule(
+        FIT, 1 << 20, nearest=data.draw(st.booleans()), shrink=data.draw(st.booleans())
+    )
+    assert len(decode(rule=rule, views=views.view(np.uint8))) <= 2
+
+
+# ---- several views of one image ----
+
+
+def test_two_views_of_an_image_are_those_of_two_features() -> None:
+    images = [encoded(smooth(90 + i, 80), kind) for i, kind in enumerate(("JPEG", "PNG", "GIF"))]
+    views = {
+        "global": tio.ImageFeature(
+            size=(32, 30), augment=tio.RandomResizedCrop((0.4, 1), group="a"), key="image"
+        ),
+        "local": tio.ImageFeature(
+            dtype="float32",
+            size=(9, 20),
+            augment=tio.RandomResizedCrop((0.05, 0.4), group="b"),
+            key="image",
+        ),
+        "gray": tio.ImageFeature(1, size=(8, 8), key="image"),
+        "quick": tio.ImageFeature(size=(8, 8), fast=True, key="image"),
+        "whole": tio.ImageFeature(key="image", layout="HWC"),
+    }
+    messages = [record_of(image) for image in images]
+    together = tio.parse_examples(messages, views)
+    for name, view in views.items():
+        alone = tio.parse_examples(messages, {name: view})[name]
+        for one, other in zip(together[name], alone, strict=True):
+            assert torch.equal(one, other), name
+
+
+def test_an_image_is_decoded_once_for_all_its_views(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[int] = []
+    decode = _jpeg.decode_columns
+
+    def record(images: Any, columns: Any, *rest: Any, **options: Any) -> None:
+        calls.append(len(columns))
+        decode(images, columns, *rest, **options)
+
+    monkeypatch.setattr(_jpeg, "decode_columns", record)
+    schema = {
+        name: tio.ImageFeature(size=(8, 8), augment=tio.RandomFlip(group=name), key="image")
+        for name in ("a", "b", "c")
+    }
+    tio.parse_examples([record_of(JPEG)] * 3, schema)
+    assert calls == [3]
 
 
 def test_wrong_rules_are_refused() -> None:

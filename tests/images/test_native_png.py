@@ -25,15 +25,16 @@ sides = st.integers(1, 40)
 
 @pytest.fixture(autouse=True)
 def natively(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Return a list that gets the number of PNGs of each native call."""
+    """Return a list that gets the number of PNGs that each native call decodes."""
     calls: list[int] = []
-    decode = _png.decode_pngs
+    decode = _png.decode_columns
 
-    def record(images: Any, *rest: Any) -> Any:
-        calls.append(len(images))
-        return decode(images, *rest)
+    def record(images: Any, columns: Any, *rest: Any, **options: Any) -> None:
+        before = len(columns[0].missing())
+        decode(images, columns, *rest, **options)
+        calls.append(before - len(columns[0].missing()))
 
-    monkeypatch.setattr(_png, "decode_pngs", record)
+    monkeypatch.setattr(_png, "decode_columns", record)
     return calls
 
 

@@ -220,7 +220,7 @@ def test_pillow_setting_for_truncated_images_is_rejected(
         with pytest.raises((RuntimeError, DecodeError), match=r"TRUNCATED|cannot be decoded"):
             decoded(whole[: len(whole) // 2], decoder=decoder)
     with pytest.raises(RuntimeError, match="LOAD_TRUNCATED_IMAGES is set"):
-        decoded(encoded(noise(4, 4)), decoder=decoder)
+        decoded(encoded(noise(4, 4), "GIF"), decoder=decoder)
 
 
 def damaged_jpeg() -> bytes:

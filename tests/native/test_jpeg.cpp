@@ -21,7 +21,7 @@ struct Decoded {
 Decoded decode(const std::string& file, const ImageView& view, int channels) {
   const std::vector<std::byte> data = exact(file);
   JpegDecoder decoder;
-  JpegHeader header;
+  ImageHeader header;
   Decoded decoded;
   if (!decoder.open(data, header, decoded.reason)) return decoded;
   decoded.pixels.resize(static_cast<std::size_t>(view.height * view.width * channels));
@@ -32,7 +32,8 @@ Decoded decode(const std::string& file, const ImageView& view, int channels) {
                            channels,
                            1,
                            nullptr};
-  decoder.decode(view, target, decoded.reason);
+  const ViewTarget part{view, target};
+  decoder.decode({&part, 1}, decoded.reason);
   return decoded;
 }
 
@@ -100,14 +101,15 @@ void test_layouts_and_tables() {
     const std::int64_t step = is_mirrored ? -1 : 1;
     const std::size_t origin = is_mirrored ? 66 : 0;
     JpegDecoder decoder;
-    JpegHeader header;
+    ImageHeader header;
     std::string reason;
-    PixelTarget target{
+    const PixelTarget target{
         reinterpret_cast<std::byte*>(planes.data() + origin), 67, step, 67 * 9, 3, 1, nullptr};
-    CHECK(decoder.open(data, header, reason) && decoder.decode(view, target, reason));
-    target = {reinterpret_cast<std::byte*>(values.data() + origin), 67, step, 67 * 9, 3, 4,
-              reinterpret_cast<const std::byte*>(tables.data())};
-    CHECK(decoder.open(data, header, reason) && decoder.decode(view, target, reason));
+    ViewTarget part{view, target};
+    CHECK(decoder.open(data, header, reason) && decoder.decode({&part, 1}, reason));
+    part.target = {reinterpret_cast<std::byte*>(values.data() + origin), 67, step, 67 * 9, 3, 4,
+                   reinterpret_cast<const std::byte*>(tables.data())};
+    CHECK(decoder.open(data, header, reason) && decoder.decode({&part, 1}, reason));
     bool is_equal = true;
     for (std::size_t c = 0; c < 3; ++c) {
       for (std::size_t y = 0; y < 9; ++y) {
@@ -120,6 +122,73 @@ void test_layouts_and_tables() {
     }
     CHECK(is_equal);
   }
+}
+
+// Returns a random view of an image: cut out, resized, or of the nearest pixels.
+ImageView random_view(std::mt19937_64& random, std::int64_t height, std::int64_t width) {
+  const auto below = [&random](std::int64_t most) {
+    return static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(most));
+  };
+  const std::int64_t left = below(width);
+  const std::int64_t top = below(height);
+  ImageView view =
+      part_of(left, top, left + 1 + below(width - left), top + 1 + below(height - top));
+  if (random() % 4 == 0) return view;
+  view.from_x = view.to_x * 0.1;
+  view.height = 1 + below(30);
+  view.width = 1 + below(30);
+  view.is_nearest = random() % 3 == 0;
+  return view;
+}
+
+void test_several_views_are_those_of_one_each() {
+  std::mt19937_64 random(5);
+  for (int round = 0; round < 300; ++round) {
+    JpegForm form;
+    form.width = static_cast<unsigned>(1 + random() % 90);
+    form.height = static_cast<unsigned>(1 + random() % 90);
+    form.down = 1 + static_cast<int>(random() % 2);
+    const std::string file = write_jpeg(form, random);
+    std::vector<ImageView> views(1 + random() % 4);
+    for (ImageView& view : views) view = random_view(random, form.height, form.width);
+    std::vector<std::vector<std::uint8_t>> pixels;
+    std::vector<ViewTarget> parts;
+    for (const ImageView& view : views) {
+      auto& own = pixels.emplace_back(static_cast<std::size_t>(view.height * view.width * 3));
+      parts.push_back(
+          {view, {reinterpret_cast<std::byte*>(own.data()), view.width * 3, 3, 1, 3, 1, nullptr}});
+    }
+    const std::vector<std::byte> data = exact(file);
+    JpegDecoder decoder;
+    ImageHeader header;
+    std::string reason;
+    CHECK(decoder.open(data, header, reason) && decoder.decode(parts, reason));
+    for (std::size_t i = 0; i < views.size(); ++i) {
+      CHECK(pixels[i] == decode(file, views[i], 3).pixels);
+    }
+  }
+}
+
+void test_nearest_pixels() {
+  std::mt19937_64 random(7);
+  const std::string file = write_jpeg({.width = 50, .height = 40}, random);
+  const auto whole = decode(file, part_of(0, 0, 50, 40), 3).pixels;
+  ImageView view = part_of(5, 10, 45, 40);
+  view.height = 7;
+  view.width = 64;
+  view.is_nearest = true;
+  const auto found = decode(file, view, 3).pixels;
+  bool is_equal = true;
+  for (std::size_t y = 0; y < 7; ++y) {
+    for (std::size_t x = 0; x < 64; ++x) {
+      const std::size_t row = 10 + (2 * y + 1) * 30 / 14;
+      const std::size_t column = 5 + (2 * x + 1) * 40 / 128;
+      for (std::size_t c = 0; c < 3; ++c) {
+        is_equal &= found[(y * 64 + x) * 3 + c] == whole[(row * 50 + column) * 3 + c];
+      }
+    }
+  }
+  CHECK(is_equal);
 }
 
 void test_refusals() {
@@ -148,12 +217,12 @@ void test_tables_of_an_image_are_not_used_for_the_next() {
   const std::vector<std::byte> second = exact(bare);
   const ImageView view = part_of(0, 0, 40, 30);
   std::vector<std::byte> pixels(40 * 30 * 3);
-  const PixelTarget target{pixels.data(), 120, 3, 1, 3, 1, nullptr};
+  const ViewTarget part{view, {pixels.data(), 120, 3, 1, 3, 1, nullptr}};
   JpegDecoder decoder;
-  JpegHeader header;
+  ImageHeader header;
   std::string reason;
-  CHECK(decoder.open(first, header, reason) && decoder.decode(view, target, reason));
-  CHECK(!decoder.open(second, header, reason) || !decoder.decode(view, target, reason));
+  CHECK(decoder.open(first, header, reason) && decoder.decode({&part, 1}, reason));
+  CHECK(!decoder.open(second, header, reason) || !decoder.decode({&part, 1}, reason));
 }
 
 }  // namespace
@@ -162,6 +231,8 @@ void test_tables_of_an_image_are_not_used_for_the_next() {
 int main() {
   tio::test::test_parts_are_those_of_the_whole_image();
   tio::test::test_layouts_and_tables();
+  tio::test::test_several_views_are_those_of_one_each();
+  tio::test::test_nearest_pixels();
   tio::test::test_refusals();
   tio::test::test_tables_of_an_image_are_not_used_for_the_next();
   return tio::test::finish();

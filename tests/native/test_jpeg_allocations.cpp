@@ -21,9 +21,10 @@ void test_decoding() {
   const auto decode = [&](std::unique_ptr<JpegDecoder>& decoder) {
     std::vector<std::uint8_t> pixels(12 * 9 * 3);
     const PixelTarget target{reinterpret_cast<std::byte*>(pixels.data()), 27, 3, 1, 3, 1, nullptr};
-    JpegHeader header;
+    const ViewTarget part{view, target};
+    ImageHeader header;
     std::string reason;
-    CHECK(decoder->open(file, header, reason) && decoder->decode(view, target, reason));
+    CHECK(decoder->open(file, header, reason) && decoder->decode({&part, 1}, reason));
     CHECK(!decoder->open(bad, header, reason));
     return pixels;
   };

@@ -22,9 +22,11 @@ void test_decoding() {
   const auto decode = [&](std::unique_ptr<PngDecoder>& decoder) {
     std::vector<std::uint8_t> pixels(12 * 9 * 3);
     const PixelTarget target{reinterpret_cast<std::byte*>(pixels.data()), 27, 3, 1, 3, 1, nullptr};
+    const ViewTarget part{view, target};
+    ImageHeader header;
     std::string reason;
-    CHECK(decoder->decode(file, view, target, reason));
-    CHECK(!decoder->decode(bad, view, target, reason));
+    CHECK(decoder->open(file, header, reason) && decoder->decode({&part, 1}, reason));
+    CHECK(!decoder->open(bad, header, reason));
     return pixels;
   };
   fail_each_allocation("decoding a PNG", [] { return std::make_unique<PngDecoder>(); }, decode);

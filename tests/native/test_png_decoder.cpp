@@ -31,7 +31,10 @@ Decoded decode(PngDecoder& decoder, const std::string& file, const ImageView& vi
                            channels,
                            1,
                            nullptr};
-  const bool is_good = decoder.decode(data, view, target, decoded.reason);
+  const ViewTarget part{view, target};
+  ImageHeader header;
+  const bool is_good =
+      decoder.open(data, header, decoded.reason) && decoder.decode({&part, 1}, decoded.reason);
   CHECK_EQ_IN(is_good, decoded.reason.empty(), decoded.reason);
   return decoded;
 }

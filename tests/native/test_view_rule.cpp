@@ -39,11 +39,13 @@ void test_views_lie_in_the_image_and_the_value() {
     const auto placed = rule.find(height, width, Philox(random(), random()));
     if (!placed) continue;
     ++found;
-    const ImageView& view = placed->view;
+    const ImageView view = rule.decoded(*placed);
     CHECK(0 <= view.left && view.left < view.right && view.right <= width);
     CHECK(0 <= view.top && view.top < view.bottom && view.bottom <= height);
-    CHECK(placed->top >= 0 && view.height >= 1 && placed->top + view.height <= rule.fit.height);
-    CHECK(placed->left >= 0 && view.width >= 1 && placed->left + view.width <= rule.fit.width);
+    CHECK(placed->value_top >= 0 && view.height >= 1 &&
+          placed->value_top + view.height <= rule.fit.height);
+    CHECK(placed->value_left >= 0 && view.width >= 1 &&
+          placed->value_left + view.width <= rule.fit.width);
     // Rounding may move the resized part past the box by less than a millionth of a pixel.
     CHECK(view.from_x >= 0 && view.to_x <= static_cast<double>(view.right - view.left) + 1e-6);
     CHECK(view.from_y >= 0 && view.to_y <= static_cast<double>(view.bottom - view.top) + 1e-6);
@@ -82,6 +84,53 @@ void test_images_that_shrink_much() {
   CHECK(!rule.find(65, 96, random) && !rule.find(64, 97, random));
 }
 
+// A file is decoded at the smallest scale that has a pixel for each needed one.
+void test_scales() {
+  struct Case {
+    std::int64_t height, width;  // of the value of an image of 320 x 400
+    int eighths;
+  };
+  for (const auto& [height, width, eighths] : {Case{320, 400, 8},
+                                               {161, 100, 8},
+                                               {160, 200, 4},
+                                               {100, 120, 4},
+                                               {80, 100, 2},
+                                               {41, 40, 2},
+                                               {40, 50, 1},
+                                               {5, 5, 1}}) {
+    ViewRule rule;
+    rule.fit = {height, width, Fit::Method::stretch, 0};
+    rule.max_pixels = kAnyPixels;
+    rule.may_shrink = true;
+    const auto placed = rule.find(320, 400, Philox(0, 0));
+    CHECK(placed.has_value());
+    const ImageView view = rule.decoded(*placed);
+    CHECK_EQ(view.eighths, eighths);
+    CHECK(view.fits(320 * eighths / 8, 400 * eighths / 8));
+    rule.crop = Crop{10, 10, 160, 200};
+    const ImageView cropped = rule.decoded(*rule.find(320, 400, Philox(0, 0)));
+    CHECK(cropped.fits(320 * cropped.eighths / 8, 400 * cropped.eighths / 8));
+    CHECK(cropped.eighths >= view.eighths);
+  }
+}
+
+void test_shared_crops() {
+  const SharedCrop shared{10, 20, 1, 4, 5, 10, 1};
+  const Crop same = shared.of_size(10, 20);
+  CHECK(same.top == 1 && same.left == 4 && same.height == 5 && same.width == 10);
+  const Crop larger = shared.of_size(40, 40);
+  CHECK(larger.top == 4 && larger.left == 8 && larger.height == 20 && larger.width == 20);
+  CHECK(larger.is_flipped);
+  const Crop small = shared.of_size(1, 1);
+  CHECK(small.top == 0 && small.left == 0 && small.height == 1 && small.width == 1);
+  ViewRule rule;
+  rule.fit = {8, 8, Fit::Method::stretch, 0};
+  rule.max_pixels = kAnyPixels;
+  CHECK_EQ(rule.find(40, 40, Philox(0, 0), &shared)->left, 8);
+  const SharedCrop unknown;
+  CHECK(!rule.find(40, 40, Philox(0, 0), &unknown));
+}
+
 }  // namespace
 }  // namespace tio::test
 
@@ -90,5 +139,7 @@ int main() {
   test_views_lie_in_the_image_and_the_value();
   test_images_without_a_view();
   test_images_that_shrink_much();
+  test_scales();
+  test_shared_crops();
   return finish();
 }

@@ -297,7 +297,6 @@ def test_other_kinds_of_values_are_refused() -> None:
     [
         ({"element": tio.VarLenFeature("int64")}, "must be one of .*ImageFeature"),
         ({"element": tio.SequenceFeature(PAIR)}, "must be one of .*ImageFeature"),
-        ({"element": tio.ImageFeature(augment=tio.RandomResizedCrop())}, "excludes augment"),
         ({"element": tio.ImageFeature(mixed="pad")}, "excludes mixed"),
         ({"element": tio.ImageFeature(decoder=None)}, "excludes decoder=None"),
         ({"element": Raw("int8", fixed_length=3)}, "excludes fixed_length"),

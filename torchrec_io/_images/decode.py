@@ -102,6 +102,8 @@ def read_stored_size(data: memoryview, feature: ImageFeature) -> tuple[int, int]
         BadValueError: If the header is not that of an image, or claims too many pixels.
     """
     try:
+        if data[:3] == JPEG_SIGNATURE:
+            check_jpeg(data)
         with open_image(data) as image:
             check_size(image, feature.max_pixels)
             rotation = _rotation_of(image, feature)

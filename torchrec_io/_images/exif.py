@@ -8,8 +8,6 @@ from typing import Any, NamedTuple
 import numpy.typing as npt
 from PIL import ExifTags, Image
 
-from .geometry import View
-
 
 class Rotation(NamedTuple):
     """A rotation or reflection of an image.
@@ -33,29 +31,22 @@ class Rotation(NamedTuple):
         stored = self._reverse(pixels)
         return stored.transpose(1, 0, 2) if self.swaps else stored
 
-    def undo_view(self, view: View, size: tuple[int, int]) -> View:
-        """Return a view of the rotated image as a view of the image before.
+    def undo_box(
+        self, box: tuple[int, int, int, int], size: tuple[int, int]
+    ) -> tuple[int, int, int, int]:
+        """Return a box of the rotated image as a box of the image before.
 
         Args:
-            view: View of the rotated image.
+            box: Left, top, right and bottom.
             size: Height and width of the rotated image.
         """
-        left, top, right, bottom = view.box
-        part = view.resized_box
-        box = left, top, right, bottom
+        left, top, right, bottom = box
         columns, rows = self.reverses
         if columns:
-            part = right - left - part[2], part[1], right - left - part[0], part[3]
-            box = size[1] - right, box[1], size[1] - left, box[3]
+            left, right = size[1] - right, size[1] - left
         if rows:
-            part = part[0], bottom - top - part[3], part[2], bottom - top - part[1]
-            box = box[0], size[0] - bottom, box[2], size[0] - top
-        height, width = view.size
-        if self.swaps:
-            box = box[1], box[0], box[3], box[2]
-            part = part[1], part[0], part[3], part[2]
-            height, width = width, height
-        return view._replace(box=box, resized_box=part, size=(height, width))
+            top, bottom = size[0] - bottom, size[0] - top
+        return (top, left, bottom, right) if self.swaps else (left, top, right, bottom)
 
     def _reverse(self, pixels: npt.NDArray[Any]) -> npt.NDArray[Any]:
         columns, rows = self.reverses

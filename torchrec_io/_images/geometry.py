@@ -73,18 +73,6 @@ class View(NamedTuple):
         rows = _nearest(top, bottom, height)
         return pixels[rows[:, np.newaxis], _nearest(left, right, width)]
 
-    def eighths(self) -> int:
-        """Return the smallest scale, in eighths, with at least one pixel for each needed one.
-
-        It is 1, 2, 4 or 8: decoding at other scales is slower than at full size.
-        """
-        height, width = self.size
-        left, top, right, bottom = self.resized_box
-        for eighths in (1, 2, 4):
-            if (bottom - top) * eighths >= 8 * height and (right - left) * eighths >= 8 * width:
-                return eighths
-        return 8
-
 
 def _nearest(start: float, end: float, count: int) -> npt.NDArray[np.intp]:
     """Return the nearest source pixel of each pixel.
@@ -134,8 +122,10 @@ def find_view(feature: ImageFeature, height: int, width: int, make_key: KeyFacto
 
 
 def fit_of(feature: ImageFeature) -> _core.Fit:
-    """Return the rule that resizes images to a feature's ``size``."""
-    return _fit((feature.size or (1, 1)), feature.resize, feature.short_side)
+    """Return the rule that resizes images to a feature's ``size``, if it has one."""
+    if feature.size is None:
+        return _core.Fit((1, 1), _core.FitMethod.whole)
+    return _fit(feature.size, feature.resize, feature.short_side)
 
 
 @functools.lru_cache(maxsize=64)

@@ -7,9 +7,7 @@ import numpy as np
 from .. import _core
 
 SIGNATURE = b"\xff\xd8\xff"
-# Encoders write at most 18 scans (progressive CMYK). Each takes as long as an image: a file of
-# 400 KB with thousands of scans takes a decoder minutes.
-MAX_SCANS = 64
+MAX_SCANS: int = _core.MAX_JPEG_SCANS
 
 _Fault = _core.JpegFault
 _REASONS = {

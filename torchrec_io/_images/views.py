@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -19,3 +20,18 @@ VIEW = np.dtype(
     ]
 )
 Views: TypeAlias = npt.NDArray[Any]
+
+
+def shared_crops(views: Views, crop: Sequence[int] | None) -> npt.NDArray[np.uint8]:
+    """Return the random crops of images for images that share them, as native code takes them.
+
+    Args:
+        views: Views of the images; ``[n]``.
+        crop: What was cut out of every image before; see :class:`ImageFeature`.
+    """
+    left, top, right, bottom = views["box"].T
+    size, start = views["image"], np.zeros(2, np.int64)
+    if crop is not None:
+        start, size = np.array(crop[:2]), np.broadcast_to(np.array(crop[2:]), size.shape)
+    rows = (*size.T, top - start[0], left - start[1], bottom - top, right - left, views["flip"])
+    return np.stack(rows, axis=1).astype(np.int64).reshape(-1).view(np.uint8)

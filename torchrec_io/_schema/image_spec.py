@@ -293,7 +293,7 @@ class ImageFeature(Feature):
     def check_place(self, place: Place) -> None:
         super().check_place(place)
         if place == "element":
-            self._refuse("an element of a SequenceFeature", ("augment", "mixed"))
+            self._refuse("an element of a SequenceFeature", ("mixed",))
             if self.decoder is None:
                 raise SchemaError("an element of a SequenceFeature excludes decoder=None")
 
@@ -302,11 +302,8 @@ class ImageFeature(Feature):
         if self.augment is None:
             return
         group = group_of(self.augment)
-        crops = {
-            each: spec.augment
-            for each, spec in features.items()
-            if isinstance(spec, ImageFeature) and spec.augment is not None
-        }
+        images = {each: image_of(spec) for each, spec in features.items()}
+        crops = {each: image.augment for each, image in images.items() if image and image.augment}
         if group is None and len(crops) > 1:
             others = ", ".join(repr(each) for each in crops if each != name)
             raise SchemaError(
@@ -320,6 +317,12 @@ class ImageFeature(Feature):
                 f"all features of the group {group!r} must have equal augment functions, got "
                 f"{first!r} and {self.augment!r}"
             )
+
+
+def image_of(feature: Feature) -> ImageFeature | None:
+    """Return the spec of an image, or of each image of a sequence; None for other features."""
+    element = getattr(feature, "element", feature)
+    return element if isinstance(element, ImageFeature) else None
 
 
 def _check_crop(crop: Any) -> tuple[int, ...]:

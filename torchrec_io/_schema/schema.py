@@ -94,9 +94,9 @@ class Schema(FeatureMapping):
         check_paths(self._all, self._paths)
         check_stored_keys(_keys_of(self._context))
         check_stored_keys(_keys_of(self._sequence or {}))
-        for name, spec in self._context.items():
+        for name, spec in self._all.items():
             with errors_of(name):
-                spec.check_beside(name, self._context)
+                spec.check_beside(name, self._all)
 
     @classmethod
     def of(cls, features: Schema | Features) -> Schema:

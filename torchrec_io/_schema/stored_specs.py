@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -316,6 +316,9 @@ class SequenceFeature(Feature):
     @property
     def is_slow(self) -> bool:
         return self.element.is_slow
+
+    def check_beside(self, name: str, features: Mapping[str, Feature]) -> None:
+        self.element.check_beside(name, features)
 
     def check_place(self, place: Place) -> None:
         super().check_place(place)

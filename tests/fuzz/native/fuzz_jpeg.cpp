@@ -17,8 +17,9 @@ constexpr std::int64_t kMostPixels = 1 << 16;  // at least the longest side of a
 
 Decoded decode(JpegDecoder& decoder, Bytes file, const ImageView& view, const Request& request) {
   return decode_as(request, view, [&](const PixelTarget& target, std::string& reason) {
-    JpegHeader header;
-    return decoder.open(file, header, reason) && decoder.decode(view, target, reason);
+    ImageHeader header;
+    const ViewTarget part{view, target};
+    return decoder.open(file, header, reason) && decoder.decode({&part, 1}, reason);
   });
 }
 
@@ -28,13 +29,15 @@ std::optional<ImageView> view_by_rule(const Request& request, std::int64_t heigh
   const ViewRule rule = request.rule();
   const auto placed = rule.find(height, width, request.random());
   if (!placed) return std::nullopt;
-  const ImageView& view = placed->view;
+  const ImageView view = rule.decoded(*placed);
   require(height * width <= rule.max_pixels, "an image that is too large was taken");
   require(view.fits(height, width), "a view outside of the image");
   require(!view.shrinks_much(), "a view that is not exact enough");
   require(rule.fit.method != Fit::Method::none || !view.is_resized(), "a size that was not asked");
-  require(placed->top >= 0 && view.height <= rule.fit.height - placed->top, "rows outside");
-  require(placed->left >= 0 && view.width <= rule.fit.width - placed->left, "columns outside");
+  require(placed->value_top >= 0 && view.height <= rule.fit.height - placed->value_top,
+          "rows outside");
+  require(placed->value_left >= 0 && view.width <= rule.fit.width - placed->value_left,
+          "columns outside");
   if (rule.fit.method != Fit::Method::contain) {
     require(view.height == rule.fit.height && view.width == rule.fit.width, "another size");
   }
@@ -52,7 +55,7 @@ void check(const std::uint8_t* data, std::size_t size) {
   const Request request(data);
   const auto file = std::as_bytes(std::span(data + kOptionBytes, size - kOptionBytes));
   JpegDecoder decoder(request.is_fast());
-  JpegHeader header;
+  ImageHeader header;
   std::string reason;
   const bool is_jpeg = decoder.open(file, header, reason);
   require(is_jpeg == reason.empty(), "a failure without a reason, or the reverse");

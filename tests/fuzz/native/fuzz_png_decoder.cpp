@@ -17,7 +17,9 @@ constexpr std::int64_t kMostPixels = 1 << 16;
 
 Decoded decode(PngDecoder& decoder, Bytes file, const ImageView& view, const Request& request) {
   return decode_as(request, view, [&](const PixelTarget& target, std::string& reason) {
-    return decoder.decode(file, view, target, reason);
+    ImageHeader header;
+    const ViewTarget part{view, target};
+    return decoder.open(file, header, reason) && decoder.decode({&part, 1}, reason);
   });
 }
 

@@ -29,6 +29,7 @@ void bind_order(nb::module_& m);
 void bind_packing(nb::module_& m);
 void bind_parser(nb::module_& m);
 void bind_image(nb::module_& m);
+void bind_image_columns(nb::module_& m);
 void bind_reads(nb::module_& m);
 void bind_rows(nb::module_& m);
 void bind_step_pieces(nb::module_& m);

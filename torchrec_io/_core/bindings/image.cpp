@@ -64,28 +64,20 @@ using Box = std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t>;
 using Part = std::tuple<double, double, double, double>;
 using Size = std::tuple<std::int64_t, std::int64_t>;
 
-void set_view(ImageView* self, const Box& box, const Part& part, const Size& size, int eighths) {
-  if (eighths != 1 && eighths != 2 && eighths != 4 && eighths != 8) {
-    throw nb::value_error("eighths must be 1, 2, 4 or 8");
-  }
-  const auto& [left, top, right, bottom] = box;
-  const auto& [from_x, from_y, to_x, to_y] = part;
-  const auto& [height, width] = size;
-  new (self)
-      ImageView{left, top, right, bottom, from_x, from_y, to_x, to_y, height, width, eighths};
-}
-
 // The class is part of the core because several modules of decoding take it.
 void bind_view(nb::module_& m) {
   nb::class_<ImageView>(m, "ImageView", "The part of an image that is used, and its size.")
-      .def("__init__", &set_view, "box"_a, "part"_a, "size"_a, "eighths"_a = 8,
+      .def(nb::new_([](const Box& box, const Part& part, const Size& size) {
+             const auto& [left, top, right, bottom] = box;
+             const auto& [from_x, from_y, to_x, to_y] = part;
+             const auto& [height, width] = size;
+             return ImageView{left, top, right, bottom, from_x, from_y, to_x, to_y, height, width};
+           }),
+           "box"_a, "part"_a, "size"_a,
            "Args:\n"
            "    box: Left, top, right and bottom of the part that is cut out.\n"
            "    part: The part of the box that is resized, in the same form.\n"
-           "    size: Height and width after resizing.\n"
-           "    eighths: The image is decoded at so many eighths of its size: 1, 2, 4 or 8. `box`\n"
-           "        and `part` refer to the smaller image.")
-      .def_ro("eighths", &ImageView::eighths, "Scale of decoding, in eighths.")
+           "    size: Height and width after resizing.")
       .def_prop_ro("shrinks_much", &ImageView::shrinks_much,
                    "Whether the image shrinks so much that native resizing is not exact enough.");
 }
@@ -95,6 +87,7 @@ using Position = std::tuple<std::int64_t, std::int64_t>;
 // The classes are part of the core for the same reason.
 void bind_rules(nb::module_& m) {
   nb::enum_<Fit::Method>(m, "FitMethod", "Ways to reach a size.")
+      .value("whole", Fit::Method::whole, "Values have the sizes of the images.")
       .value("none", Fit::Method::none, "Images must have the size.")
       .value("stretch", Fit::Method::stretch, "Height and width are resized by their own ratios.")
       .value("cover", Fit::Method::cover, "What extends past the size is cut off.")
@@ -126,8 +119,9 @@ void bind_rules(nb::module_& m) {
 
   nb::class_<ViewRule>(m, "ViewRule", "Which part of each image of a column is used.")
       .def(nb::new_([](const Fit& fit, std::int64_t max_pixels, const std::optional<Box>& crop,
-                       const std::optional<ViewRule::Augment>& augment) {
-             ViewRule rule{fit, {}, augment, max_pixels};
+                       const std::optional<ViewRule::Augment>& augment, bool nearest, bool gray,
+                       bool shrink) {
+             ViewRule rule{fit, {}, augment, max_pixels, nearest, gray, shrink};
              if (crop) {
                const auto& [top, left, height, width] = *crop;
                if (top < 0 || left < 0 || height < 1 || width < 1) {
@@ -138,11 +132,15 @@ void bind_rules(nb::module_& m) {
              return rule;
            }),
            "fit"_a, "max_pixels"_a, "crop"_a.none() = nb::none(), "augment"_a.none() = nb::none(),
+           nb::kw_only(), "nearest"_a = false, "gray"_a = false, "shrink"_a = false,
            "Args:\n"
            "    fit: How the part becomes a value.\n"
            "    max_pixels: Maximum number of pixels of an image.\n"
            "    crop: Top, left, height and width of what is cut out of every image first.\n"
-           "    augment: Random part that is then used.");
+           "    augment: Random part that is then used.\n"
+           "    nearest: Use the nearest pixels when resizing, not their averages.\n"
+           "    gray: Images with colors have no view.\n"
+           "    shrink: Images may be decoded at a fraction of their size.");
 }
 
 }  // namespace
@@ -166,6 +164,7 @@ void bind_image(nb::module_& m) {
              "The scans do not have all bits of all coefficients.")
       .value("missing_restarts", JpegFault::missing_restarts,
              "A scan has fewer restart markers than its size needs.");
+  m.attr("MAX_JPEG_SCANS") = kMaxJpegScans;
   m.attr("MAX_JPEG_SEGMENTS") = kMaxJpegSegments;
   m.attr("MAX_JPEG_SEGMENT_BYTES") = kMaxJpegSegmentBytes;
   m.attr("MAX_STRAY_JPEG_BYTES") = kMaxStrayJpegBytes;

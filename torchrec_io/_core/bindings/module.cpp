@@ -35,6 +35,7 @@ NB_MODULE(_core, module) {
   tio::bind_step_pieces(module);
   tio::bind_encode(module);
   tio::bind_image(module);
+  tio::bind_image_columns(module);
   tio::bind_rows(module);
   tio::bind_survey(module);
   tio::bind_timing(module);

@@ -22,6 +22,10 @@ enum class JpegFault : std::uint8_t {
   missing_restarts,
 };
 
+// Encoders write at most 18 scans (progressive CMYK). Each takes as long as an image: a file of
+// 400 KB with thousands of scans takes a decoder minutes.
+inline constexpr std::uint32_t kMaxJpegScans = 64;
+
 // Segments, their bytes, and stray bytes that a file may have outside of its scans. Pillow handles
 // each segment and each stray byte in Python, and joins segments of EXIF data one by one.
 inline constexpr std::uint32_t kMaxJpegSegments = 4096;

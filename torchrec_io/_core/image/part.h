@@ -1,4 +1,4 @@
-// Cutting out and resizing a part of an image whose rows are decoded from top to bottom.
+// Cutting out and resizing parts of an image whose rows are decoded from top to bottom.
 //
 // A decoder has these functions. Those that return bool return false with a reason if the image is
 // damaged.
@@ -12,6 +12,9 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -21,63 +24,126 @@
 
 namespace tio {
 
-// Memory that is used again for the next image.
-struct PartBuffers {
-  std::vector<const std::uint8_t*> inputs;
-  std::vector<std::int16_t> summed;
-  std::vector<std::uint8_t> resized;
+// Writes the rows of one view, each once the stored rows that it is made of are decoded.
+class PartWriter {
+ public:
+  // The view must be valid. A pixel of the decoder has `levels` levels.
+  PartWriter(const ViewTarget& part, int levels)
+      : view_(part.view), levels_(levels), writer_(part.target, levels, part.view) {
+    if (!view_.is_resized()) {
+      kind_ = Kind::copied;
+    } else if (view_.is_nearest) {
+      kind_ = Kind::nearest;
+      rows_ = nearest_pixels(view_.from_y, view_.to_y, view_.height);
+      columns_ = nearest_pixels(view_.from_x, view_.to_x, view_.width);
+    } else {
+      kind_ = Kind::averaged;
+      across_.emplace(view_.right - view_.left, view_.from_x, view_.to_x, view_.width);
+      down_.emplace(view_.bottom - view_.top, view_.from_y, view_.to_y, view_.height);
+      inputs_.resize(static_cast<std::size_t>(down_->most()));
+      const std::int64_t columns = right() - left() + across_->taps();
+      summed_.resize(static_cast<std::size_t>(columns * levels_));
+    }
+    if (kind_ != Kind::copied) row_.resize(static_cast<std::size_t>(view_.width * levels_));
+  }
+
+  // The columns that are needed, the first row, and the number of rows at the same time.
+  std::int64_t left() const { return view_.left + (across_ ? across_->first(0) : 0); }
+  std::int64_t right() const { return across_ ? view_.left + across_->end() : view_.right; }
+  std::int64_t rows_at_once() const { return down_ ? down_->most() : kRowsAtOnce; }
+
+  bool is_done() const { return next_ == view_.height; }
+  // The first and the last row that the next row is made of, and the row after it.
+  std::int64_t first_needed() const {
+    switch (kind_) {
+      case Kind::copied: return view_.top + next_;
+      case Kind::nearest: return view_.top + rows_[static_cast<std::size_t>(next_)];
+      default: return view_.top + down_->first(next_);
+    }
+  }
+  std::int64_t until_needed() const {
+    return first_needed() + (kind_ == Kind::averaged ? down_->count(next_) : 1);
+  }
+  // The row until which it is best to decode.
+  std::int64_t until_wanted() const {
+    if (kind_ != Kind::copied) return until_needed();
+    return std::min(first_needed() + kRowsAtOnce, view_.bottom);
+  }
+
+  // Writes the rows that are made of rows before `until`.
+  template <class Decoder>
+  void write(Decoder& decoder, std::int64_t until) {
+    for (; !is_done() && until_needed() <= until; ++next_) write_next(decoder);
+  }
+
+ private:
+  enum class Kind : std::uint8_t { copied, nearest, averaged };
+  static constexpr std::int64_t kRowsAtOnce = 8;
+
+  template <class Decoder>
+  void write_next(Decoder& decoder) {
+    const std::int64_t first = first_needed();
+    if (kind_ == Kind::copied) return writer_.write(decoder.at_column(first, view_.left), next_);
+    if (kind_ == Kind::nearest) {
+      const std::uint8_t* const stored = decoder.at_column(first, view_.left);
+      std::uint8_t* out = row_.data();
+      for (const std::int64_t column : columns_) {
+        std::memcpy(out, stored + column * levels_, static_cast<std::size_t>(levels_));
+        out += levels_;
+      }
+    } else {
+      const std::int64_t count = down_->count(next_);
+      for (std::int64_t i = 0; i < count; ++i) {
+        inputs_[static_cast<std::size_t>(i)] = decoder.at_column(first + i, left());
+      }
+      resample_rows(inputs_.data(), down_->weights(next_), count,
+                    static_cast<std::size_t>((right() - left()) * levels_), summed_.data());
+      resample_columns(summed_.data(), *across_, levels_, row_.data());
+    }
+    writer_.write(row_.data(), next_);
+  }
+
+  ImageView view_;
+  int levels_;
+  PixelWriter writer_;
+  Kind kind_ = Kind::copied;
+  std::int64_t next_ = 0;  // row to write
+  std::optional<ResampleWeights> across_, down_;
+  std::vector<std::int64_t> rows_, columns_;  // nearest stored ones
+  std::vector<const std::uint8_t*> inputs_;
+  std::vector<std::int16_t> summed_;
+  std::vector<std::uint8_t> row_;
 };
 
+// Decodes views of an image and writes their pixels. The image is decoded once, and only as far as
+// the views need it.
 template <class Decoder>
-bool copy_part(Decoder& decoder, const ImageView& view, const PixelWriter& writer,
-               std::string& reason) {
-  if (!decoder.cut_columns(view.left, view.right, reason)) return false;
-  constexpr std::int64_t kRowsAtOnce = 8;
-  decoder.reserve_rows(kRowsAtOnce);
-  if (!decoder.skip_rows(view.top, reason) || !decoder.read_rows(view.top, reason)) return false;
-  for (std::int64_t row = view.top; row < view.bottom;) {
-    const std::int64_t end = std::min(row + kRowsAtOnce, view.bottom);
-    if (!decoder.read_rows(end, reason)) return false;
-    for (; row < end; ++row) writer.write(decoder.at_column(row, view.left), row - view.top);
+bool write_parts(Decoder& decoder, std::span<const ViewTarget> parts, std::string& reason) {
+  std::vector<PartWriter> writers;
+  writers.reserve(parts.size());
+  for (const ViewTarget& part : parts) writers.emplace_back(part, decoder.levels());
+  std::int64_t left = writers[0].left();
+  std::int64_t right = writers[0].right();
+  std::int64_t first = writers[0].first_needed();
+  std::int64_t rows = 0;
+  for (const PartWriter& writer : writers) {
+    first = std::min(first, writer.first_needed());
+    left = std::min(left, writer.left());
+    right = std::max(right, writer.right());
+    rows = std::max(rows, writer.rows_at_once());
   }
-  return true;
-}
-
-template <class Decoder>
-bool resize_part(Decoder& decoder, const ImageView& view, const PixelWriter& writer,
-                 PartBuffers& buffers, std::string& reason) {
-  const ResampleWeights across(view.right - view.left, view.from_x, view.to_x, view.width);
-  const ResampleWeights down(view.bottom - view.top, view.from_y, view.to_y, view.height);
-  const std::int64_t left = view.left + across.first(0);
-  const std::int64_t right = view.left + across.end();
   if (!decoder.cut_columns(left, right, reason)) return false;
-  decoder.reserve_rows(down.most());
-  const int levels = decoder.levels();
-  const auto part = static_cast<std::size_t>((right - left) * levels);
-  buffers.summed.resize(part + static_cast<std::size_t>(across.taps() * levels));
-  buffers.resized.resize(static_cast<std::size_t>(view.width * levels));
-  buffers.inputs.resize(static_cast<std::size_t>(down.most()));
-  if (!decoder.skip_rows(view.top + down.first(0), reason)) return false;
-  for (std::int64_t y = 0; y < view.height; ++y) {
-    const std::int64_t first = view.top + down.first(y);
-    const std::int64_t count = down.count(y);
-    if (!decoder.read_rows(first + count, reason)) return false;
-    for (std::int64_t i = 0; i < count; ++i) {
-      buffers.inputs[i] = decoder.at_column(first + i, left);
+  decoder.reserve_rows(rows);
+  if (!decoder.skip_rows(first, reason)) return false;
+  while (true) {
+    std::int64_t until = INT64_MAX;
+    for (const PartWriter& writer : writers) {
+      if (!writer.is_done()) until = std::min(until, writer.until_wanted());
     }
-    resample_rows(buffers.inputs.data(), down.weights(y), count, part, buffers.summed.data());
-    resample_columns(buffers.summed.data(), across, levels, buffers.resized.data());
-    writer.write(buffers.resized.data(), y);
+    if (until == INT64_MAX) return true;
+    if (!decoder.read_rows(until, reason)) return false;
+    for (PartWriter& writer : writers) writer.write(decoder, until);
   }
-  return true;
-}
-
-// Decodes a view of an image and writes its pixels.
-template <class Decoder>
-bool write_part(Decoder& decoder, const ImageView& view, const PixelWriter& writer,
-                PartBuffers& buffers, std::string& reason) {
-  return view.is_resized() ? resize_part(decoder, view, writer, buffers, reason)
-                           : copy_part(decoder, view, writer, reason);
 }
 
 }  // namespace tio

@@ -109,4 +109,16 @@ void resample_columns(const std::int16_t* row, const ResampleWeights& weights, i
   resample_paths::columns_portable(row, weights, channels, out);
 }
 
+std::vector<std::int64_t> nearest_pixels(double begin, double end, std::int64_t count) {
+  std::vector<std::int64_t> pixels(static_cast<std::size_t>(count));
+  const double step = (end - begin) / static_cast<double>(count);
+  double at = begin + step * 0.5;
+  const auto last = static_cast<std::int64_t>(std::ceil(end)) - 1;
+  for (std::int64_t& pixel : pixels) {
+    pixel = std::min(static_cast<std::int64_t>(at), last);
+    at += step;
+  }
+  return pixels;
+}
+
 }  // namespace tio

@@ -51,4 +51,9 @@ void resample_rows(const std::uint8_t* const* rows, const std::int16_t* weights,
 void resample_columns(const std::int16_t* row, const ResampleWeights& weights, int channels,
                       std::uint8_t* out);
 
+// Returns the nearest stored pixel of each of `count` resized ones, for the part from `begin` to
+// `end` of an axis. Steps are added up as in Pillow's NEAREST, so that pixels halfway between two
+// are rounded as there.
+std::vector<std::int64_t> nearest_pixels(double begin, double end, std::int64_t count);
+
 }  // namespace tio

@@ -24,12 +24,17 @@ struct ImageView {
   // The image is decoded at so many eighths of its size: 1, 2, 4 or 8. The coordinates above are
   // those of the smaller image.
   int eighths = 8;
+  // Whether a pixel is its nearest stored one, not an average of those around it.
+  bool is_nearest = false;
 
   // Returns whether all coordinates are valid for an image of a size.
   bool fits(std::int64_t image_height, std::int64_t image_width) const;
   bool is_resized() const;
   // Returns whether the weights of resizing, which have 14 bits, are too small to be exact.
   bool shrinks_much() const;
+  // Returns the same view of the image decoded at the smallest scale that has at least one pixel
+  // for each needed one: at 1/8, 1/4 or 1/2, because other scales take longer than the full size.
+  ImageView shrunk(std::int64_t image_height, std::int64_t image_width) const;
 };
 
 // Where the pixels of an image go: the value of channel c in column x of row y is written at
@@ -45,6 +50,19 @@ struct PixelTarget {
   // If not null: the value to write for each of 256 levels of each channel, `channels` tables of
   // 256 values. Otherwise values have one byte and the levels themselves are written.
   const std::byte* tables = nullptr;
+};
+
+// What the header of an image file says.
+struct ImageHeader {
+  std::int64_t height = 0;
+  std::int64_t width = 0;
+  int components = 0;
+};
+
+// Where a view of an image goes.
+struct ViewTarget {
+  ImageView view;
+  PixelTarget target;
 };
 
 }  // namespace tio

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <stdexcept>
+#include <utility>
 
 namespace tio {
 namespace {
@@ -13,6 +14,10 @@ double real(std::int64_t value) { return static_cast<double>(value); }
 
 Fit::Placement Fit::place(std::int64_t image_height, std::int64_t image_width) const {
   Placement placed{0, 0, real(image_width), real(image_height), height, width, 0, 0};
+  if (method == Method::whole) {
+    placed.height = image_height;
+    placed.width = image_width;
+  }
   if (method == Method::cover && short_side > 0) {
     take_center(placed, image_height, image_width);
   } else if (method == Method::cover) {
@@ -72,46 +77,88 @@ void Fit::contain(Placement& placed, double image_height, double image_width) co
   placed.left = rounded(real(width - placed.width) * 0.5);
 }
 
-std::optional<Crop> ViewRule::choose(std::int64_t height, std::int64_t width,
-                                     Philox& random) const {
+Crop SharedCrop::of_size(std::int64_t image_height, std::int64_t image_width) const {
+  if (image_height == height && image_width == width) {
+    return {top, left, crop_height, crop_width, is_flipped != 0};
+  }
+  const auto scaled = [](std::int64_t start, std::int64_t count, std::int64_t other,
+                         std::int64_t size) -> std::pair<std::int64_t, std::int64_t> {
+    const double scale = real(size) / real(other);
+    const std::int64_t first = std::min(rounded(real(start) * scale), size - 1);
+    const std::int64_t end = std::min(rounded(real(start + count) * scale), size);
+    return {first, std::max<std::int64_t>(1, end - first)};
+  };
+  const auto [first_row, rows] = scaled(top, crop_height, height, image_height);
+  const auto [first_column, columns] = scaled(left, crop_width, width, image_width);
+  return {first_row, first_column, rows, columns, is_flipped != 0};
+}
+
+std::optional<Crop> ViewRule::choose(std::int64_t height, std::int64_t width, Philox& random,
+                                     const SharedCrop* shared) const {
   Crop part{0, 0, height, width};
   if (crop) {
     if (crop->height > height - crop->top || crop->width > width - crop->left) return {};
     part = *crop;
   }
-  if (!augment) return part;
+  if (!augment && shared == nullptr) return part;
   Crop chosen;
-  try {
-    chosen = std::visit([&](const auto& rule) { return rule(part.height, part.width, random); },
-                        *augment);
-  } catch (const std::invalid_argument&) {  // the image is too small
-    return {};
+  if (shared != nullptr) {
+    chosen = shared->of_size(part.height, part.width);
+  } else {
+    try {
+      chosen = std::visit([&](const auto& rule) { return rule(part.height, part.width, random); },
+                          *augment);
+    } catch (const std::invalid_argument&) {  // the image is too small
+      return {};
+    }
   }
   chosen.top += part.top;
   chosen.left += part.left;
   return chosen;
 }
 
-std::optional<PlacedView> ViewRule::find(std::int64_t height, std::int64_t width,
-                                         Philox random) const {
+std::optional<PlacedView> ViewRule::find(std::int64_t height, std::int64_t width, Philox random,
+                                         const SharedCrop* shared) const {
   if (height > max_pixels / width) return {};
-  const std::optional<Crop> part = choose(height, width, random);
+  if (shared != nullptr && (shared->height < 1 || shared->width < 1)) return {};
+  const std::optional<Crop> part = choose(height, width, random, shared);
   if (!part) return {};
   const bool has_size = part->height == fit.height && part->width == fit.width;
   if (fit.method == Fit::Method::none && !has_size) return {};
-  const Fit::Placement placed = fit.place(part->height, part->width);
-  const ImageView view{part->left,
-                       part->top,
-                       part->left + part->width,
-                       part->top + part->height,
-                       placed.from_x,
-                       placed.from_y,
-                       placed.to_x,
-                       placed.to_y,
-                       placed.height,
-                       placed.width};
-  if (view.shrinks_much()) return {};
-  return PlacedView{view, placed.top, placed.left, part->is_flipped};
+  const Fit::Placement to = fit.place(part->height, part->width);
+  const PlacedView placed{height,
+                          width,
+                          part->left,
+                          part->top,
+                          part->left + part->width,
+                          part->top + part->height,
+                          to.from_x,
+                          to.from_y,
+                          to.to_x,
+                          to.to_y,
+                          to.height,
+                          to.width,
+                          to.top,
+                          to.left,
+                          part->is_flipped ? 1 : 0};
+  if (!is_exact(decoded(placed))) return {};
+  return placed;
+}
+
+ImageView ViewRule::decoded(const PlacedView& placed) const {
+  ImageView view{placed.left,
+                 placed.top,
+                 placed.right,
+                 placed.bottom,
+                 placed.from_x,
+                 placed.from_y,
+                 placed.to_x,
+                 placed.to_y,
+                 placed.height,
+                 placed.width,
+                 8,
+                 is_nearest};
+  return may_shrink ? view.shrunk(placed.image_height, placed.image_width) : view;
 }
 
 }  // namespace tio

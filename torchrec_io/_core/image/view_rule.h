@@ -17,6 +17,7 @@ struct Fit {
     stretch,  // height and width are resized, each by its own ratio
     cover,    // the image fills the size; what extends past it is cut off
     contain,  // the whole image is visible, and something is left around it
+    whole,    // the value has the size of the image
   };
 
   // The part of an image that is resized, its size then, and its position in the value.
@@ -47,12 +48,39 @@ struct Fit {
   void contain(Placement& placed, double image_height, double image_width) const;
 };
 
-// A view, and where its pixels go in the value.
+// A view, the image that it is a part of, and where its pixels go in the value. It is a row of the
+// tables of _images/views.py, which have the same fields.
 struct PlacedView {
-  ImageView view;
+  std::int64_t image_height = 0;  // 0: there is no view
+  std::int64_t image_width = 0;
+  std::int64_t left = 0;
+  std::int64_t top = 0;
+  std::int64_t right = 0;
+  std::int64_t bottom = 0;
+  double from_x = 0;
+  double from_y = 0;
+  double to_x = 0;
+  double to_y = 0;
+  std::int64_t height = 0;
+  std::int64_t width = 0;
+  std::int64_t value_top = 0;
+  std::int64_t value_left = 0;
+  std::int64_t is_flipped = 0;
+};
+
+// The crop that was chosen for another image of a record, of a size.
+struct SharedCrop {
+  std::int64_t height = 0;
+  std::int64_t width = 0;
   std::int64_t top = 0;
   std::int64_t left = 0;
-  bool is_flipped = false;
+  std::int64_t crop_height = 0;
+  std::int64_t crop_width = 0;
+  std::int64_t is_flipped = 0;
+
+  // Returns the crop of an image of another size: scaled, rounded to whole pixels, and of at least
+  // one pixel.
+  Crop of_size(std::int64_t image_height, std::int64_t image_width) const;
 };
 
 struct ViewRule {
@@ -62,13 +90,27 @@ struct ViewRule {
   std::optional<Crop> crop;        // cut out of every image first
   std::optional<Augment> augment;  // then a random part
   std::int64_t max_pixels = 0;
+  bool is_nearest = false;  // pixels are not averaged
+  bool only_gray = false;   // images with colors have no view
+  bool may_shrink = false;  // images may be decoded at a fraction of their size
 
   // Returns the view of an image. There is none if the image is too large, too small for a crop,
-  // or shrinks so much that native resizing is not exact enough.
-  std::optional<PlacedView> find(std::int64_t height, std::int64_t width, Philox random) const;
+  // or shrinks so much that native resizing is not exact enough. With `shared`, the random part is
+  // the one of another image.
+  std::optional<PlacedView> find(std::int64_t height, std::int64_t width, Philox random,
+                                 const SharedCrop* shared = nullptr) const;
+
+  // Returns how a view is decoded.
+  ImageView decoded(const PlacedView& placed) const;
+
+  // Returns whether native resizing is exact enough for a view.
+  bool is_exact(const ImageView& view) const {
+    return is_nearest || may_shrink || !view.shrinks_much();
+  }
 
  private:
-  std::optional<Crop> choose(std::int64_t height, std::int64_t width, Philox& random) const;
+  std::optional<Crop> choose(std::int64_t height, std::int64_t width, Philox& random,
+                             const SharedCrop* shared) const;
 };
 
 }  // namespace tio

@@ -83,8 +83,6 @@ struct JpegDecoder::State {
   std::vector<std::uint8_t> ring;
   std::vector<std::uint8_t*> ring_rows;  // where each row of the ring starts
 
-  PartBuffers buffers;
-
   ~State() { jpeg_destroy_decompress(&image); }
 
   // Calls a function of libjpeg, which may fail. The function must not need destructors.
@@ -101,7 +99,7 @@ struct JpegDecoder::State {
   }
 
   void reset();
-  bool start(const ImageView& view, int channels, std::string& reason);
+  bool start(std::span<const ViewTarget> parts, std::string& reason);
   bool cut_columns(std::int64_t left, std::int64_t right, std::string& reason);
   void reserve_rows(std::int64_t count);
   bool skip_rows(std::int64_t until, std::string& reason);
@@ -136,7 +134,7 @@ void JpegDecoder::State::reset() {
   }
 }
 
-bool JpegDecoder::open(Bytes file, JpegHeader& header, std::string& reason) {
+bool JpegDecoder::open(Bytes file, ImageHeader& header, std::string& reason) {
   State& state = *state_;
   jpeg_decompress_struct& image = state.image;
   state.reset();
@@ -159,10 +157,11 @@ bool JpegDecoder::open(Bytes file, JpegHeader& header, std::string& reason) {
   return true;
 }
 
-bool JpegDecoder::State::start(const ImageView& view, int channels, std::string& reason) {
+bool JpegDecoder::State::start(std::span<const ViewTarget> parts, std::string& reason) {
+  const int channels = parts[0].target.channels;
   image.dct_method = is_fast ? JDCT_IFAST : JDCT_ISLOW;
   image.do_fancy_upsampling = TRUE;
-  image.scale_num = static_cast<unsigned>(view.eighths);
+  image.scale_num = static_cast<unsigned>(parts[0].view.eighths);
   image.scale_denom = 8;
   if (image.num_components == 4) {
     image.out_color_space = JCS_CMYK;
@@ -175,7 +174,10 @@ bool JpegDecoder::State::start(const ImageView& view, int channels, std::string&
   is_luma = channels < 3 && stored_levels == 4;
   next_row = 0;
   if (!call([this] { jpeg_start_decompress(&image); }, reason)) return false;
-  if (!view.fits(image.output_height, image.output_width)) {
+  const auto fits = [this](const ViewTarget& part) {
+    return part.view.fits(image.output_height, image.output_width);
+  };
+  if (!std::ranges::all_of(parts, fits)) {
     reason = "the part to decode is not in the image";
     jpeg_abort_decompress(&image);
     return false;
@@ -236,13 +238,11 @@ bool JpegDecoder::State::read_rows(std::int64_t until, std::string& reason) {
   return true;
 }
 
-bool JpegDecoder::decode(const ImageView& view, const PixelTarget& target, std::string& reason) {
+bool JpegDecoder::decode(std::span<const ViewTarget> parts, std::string& reason) {
   State& state = *state_;
-  if (!state.start(view, target.channels, reason)) return false;
-  const PixelWriter writer(target, state.levels(), view);
-  const bool is_done = write_part(state, view, writer, state.buffers, reason);
-  // The rows below are not decoded.
-  if (is_done) jpeg_abort_decompress(&state.image);
+  const bool is_done = state.start(parts, reason) && write_parts(state, parts, reason);
+  // The rows below are not decoded. An image takes no memory after it was decoded.
+  jpeg_destroy_decompress(&state.image);
   return is_done;
 }
 

@@ -4,19 +4,13 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "image/view.h"
 #include "wire/bytes.h"
 
 namespace tio {
-
-// What the header of a JPEG says.
-struct JpegHeader {
-  std::int64_t height = 0;
-  std::int64_t width = 0;
-  int components = 0;  // 1, 3 or 4
-};
 
 // Decodes one image after another. Not safe to use from two threads at the same time. The caller
 // checks the markers of an image first (image/jpeg_markers.h), which limits the time that decoding
@@ -30,14 +24,14 @@ class JpegDecoder {
   JpegDecoder(const JpegDecoder&) = delete;
   JpegDecoder& operator=(const JpegDecoder&) = delete;
 
-  // Starts to read an image, which must stay valid until decode() returns. Returns false with a
-  // reason if it is not a JPEG that can be decoded.
-  bool open(Bytes image, JpegHeader& header, std::string& reason);
+  // Starts to read an image, which must stay valid until decode() returns. Components are 1, 3
+  // or 4. Returns false with a reason if it is not a JPEG that can be decoded.
+  bool open(Bytes image, ImageHeader& header, std::string& reason);
 
-  // Decodes a part of the image that was opened. The target must have room for it. Returns false
-  // with a reason if the view does not lie in the image, or the image is damaged; the content of
-  // the target is then undefined.
-  bool decode(const ImageView& view, const PixelTarget& target, std::string& reason);
+  // Decodes parts of the image that was opened, at one scale, all of them with gray pixels or all
+  // with colors. The targets must have room for them. Returns false with a reason if a view does
+  // not lie in the image, or the image is damaged; the content of the targets is then undefined.
+  bool decode(std::span<const ViewTarget> parts, std::string& reason);
 
  private:
   struct State;

@@ -57,6 +57,7 @@ struct FreeDecompressor {
 }  // namespace
 
 struct PngDecoder::State {
+  Bytes file;
   std::unique_ptr<libdeflate_decompressor, FreeDecompressor> decompressor{
       libdeflate_alloc_decompressor()};
   Header header;
@@ -69,7 +70,6 @@ struct PngDecoder::State {
   std::int64_t columns = 0;
   std::int64_t ring_size = 1;
   std::vector<std::uint8_t> ring;  // converted rows
-  PartBuffers buffers;
 
   bool read_chunks(Bytes image, std::string& reason);
   bool read_pixels(std::string& reason);
@@ -204,19 +204,45 @@ void PngDecoder::State::convert(const std::uint8_t* row, std::uint8_t* out) cons
   if (is_luma) convert_to_luma(out, width);
 }
 
-bool PngDecoder::decode(Bytes image, const ImageView& view, const PixelTarget& target,
-                        std::string& reason) {
+bool PngDecoder::open(Bytes image, ImageHeader& header, std::string& reason) {
+  constexpr std::size_t kBegin = kSignature.size() + 8;  // of the content of the first chunk
+  Header& found = state_->header;
+  state_->file = image;
+  if (image.size() < kSignature.size() ||
+      std::memcmp(image.data(), kSignature.data(), kSignature.size()) != 0) {
+    reason = "it is not a PNG";
+    return false;
+  }
+  if (image.size() < kBegin + kHeaderBytes) {
+    reason = "it is truncated";
+    return false;
+  }
+  if (std::memcmp(&image[kBegin - 4], "IHDR", 4) != 0 ||
+      !read_header(image.subspan(kBegin, kHeaderBytes), found)) {
+    reason = "its header is invalid";
+    return false;
+  }
+  header = {found.height, found.width, found.channels};
+  return true;
+}
+
+bool PngDecoder::decode(std::span<const ViewTarget> parts, std::string& reason) {
+  constexpr std::size_t kMostKept = std::size_t{1} << 24;
   State& state = *state_;
-  if (!state.read_chunks(image, reason)) return false;
-  if (!view.fits(state.header.height, state.header.width)) {
+  if (!state.read_chunks(state.file, reason)) return false;
+  const auto fits = [&state](const ViewTarget& part) {
+    return part.view.fits(state.header.height, state.header.width);
+  };
+  if (!std::ranges::all_of(parts, fits)) {
     reason = "the part to decode is not in the image";
     return false;
   }
   if (!state.read_pixels(reason)) return false;
   state.next_row = 0;
-  state.is_luma = state.header.channels > 2 && target.channels < 3;
-  const PixelWriter writer(target, state.levels(), view);
-  return write_part(state, view, writer, state.buffers, reason);
+  state.is_luma = state.header.channels > 2 && parts[0].target.channels < 3;
+  const bool is_done = write_parts(state, parts, reason);
+  if (state.pixels.size() > kMostKept) std::vector<std::byte>().swap(state.pixels);
+  return is_done;
 }
 
 }  // namespace tio

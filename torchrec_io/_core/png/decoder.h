@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "image/view.h"
@@ -19,11 +20,13 @@ class PngDecoder {
   PngDecoder(const PngDecoder&) = delete;
   PngDecoder& operator=(const PngDecoder&) = delete;
 
-  // Decodes a part of an image: gray or RGB, with or without alpha, which is dropped; not
-  // interlaced. The target must have room for the part. Returns false with a reason if the image is
-  // another one or damaged, or if the view does not lie in it; the content of the target is then
-  // undefined.
-  bool decode(Bytes image, const ImageView& view, const PixelTarget& target, std::string& reason);
+  // Starts to read an image, which must stay valid until decode() returns. Returns false with a
+  // reason if it is not a PNG of gray or RGB, with or without alpha, which is dropped; or if it is
+  // interlaced.
+  bool open(Bytes image, ImageHeader& header, std::string& reason);
+
+  // Decodes parts of the image that was opened, as JpegDecoder does.
+  bool decode(std::span<const ViewTarget> parts, std::string& reason);
 
  private:
   struct State;

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from ... import _core
+from ..._images.views import Views
 from ..._records.record_block import RecordBlock, RecordList
 from ..._schema.dtypes import numeric_bytes
 from ..._schema.stored_keys import StoredKey
@@ -16,6 +17,9 @@ from ..failures import NO_FAILURES, Failures, RecordFailure
 from ..layout import ArenaLayout, Column, Numbers, Padding, Values
 from ..record_random import RecordRandom
 from ..threads import default_threads
+
+if TYPE_CHECKING:
+    from .image import ImageJob
 
 # No arena is larger, so the offsets of columns beyond do not matter.
 MAX_ARENA_BYTES = 1 << 62
@@ -177,6 +181,9 @@ class LocatedBlock:
         layout: Layout of the arena, in which builders reserve memory.
         columns: Columns in the arena.
         targets: Offsets in the arena that the native core writes to.
+        image_views: Views of the images of native specs that are known so far, and the numbers of
+            these images; see :mod:`torchrec_io._images.views`.
+        image_jobs: Images that are decoded together once the arena is allocated.
         finishers: Functions of the block and its arena that complete columns, once the native
             parser has filled the arena. They must not hold the block.
     """
@@ -208,6 +215,8 @@ class LocatedBlock:
         self.layout = ArenaLayout(dense.size)
         self.columns = dense.columns
         self.targets = dense.targets
+        self.image_views: dict[int, tuple[Ints, Views]] = {}
+        self.image_jobs: list[ImageJob] = []
         self.finishers: list[Callable[[LocatedBlock, Arena], None]] = []
         self._random = random
         self._threads = threads

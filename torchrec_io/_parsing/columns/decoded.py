@@ -5,16 +5,18 @@ from __future__ import annotations
 import itertools
 import math
 import pkgutil
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from ... import _core
+from ..._schema.dtypes import item_bytes
 from ..._schema.feature import Feature
 from ..._schema.stored_keys import StoredKey
 from ..._schema.stored_specs import SequenceFeature
 from ...checks import counted
-from ..arrays import Arena, Ints, flat_view_of, view_of
+from ..arrays import Ints
 from ..layout import Column, ListColumn, Numbers, RaggedColumn
 from .base import ColumnBuilder, LocatedBlock
 from .elements import ElementDecoder, Elements
@@ -52,19 +54,16 @@ class DecodedBuilder(ColumnBuilder):
             length = () if self.sequence is None else (self.sequence.length or 0,)
             dense = (len(block), *length, *shape)
             column = block.layout.reserve_dense((self.name,), dtype, dense)
-            self._decode_later(block, elements, Numbers(dtype, stored, column.at))
+            self._fill_later(block, elements, Numbers(dtype, stored, column.at))
             return [column]
         splits = block.reserve_splits(rows.splits, self.feature.row_splits_dtype)
         values = block.layout.reserve_numbers(dtype, _divided(stored, rows))
-        self._decode_later(block, elements, values._replace(shape=stored))
+        self._fill_later(block, elements, values._replace(shape=stored))
         return [RaggedColumn(self.name, splits, values)]
 
-    def _decode_later(self, block: LocatedBlock, elements: Elements, numbers: Numbers) -> None:
-        def decode(block: LocatedBlock, arena: Arena) -> None:
-            self.decoder.fill(block, self.first_spec, elements, view_of(arena, numbers))
-
+    def _fill_later(self, block: LocatedBlock, elements: Elements, numbers: Numbers) -> None:
         if len(elements.sizes):  # NumPy may refuse the shape of no elements
-            block.finishers.append(decode)
+            self.decoder.fill_later(block, self.first_spec, elements, numbers)
 
     def find_elements(self, block: LocatedBlock) -> tuple[Elements, RowDivision | None]:
         """Return the values to decode, and their rows; not valid if the block has failures then.
@@ -96,62 +95,49 @@ class DecodedBuilder(ColumnBuilder):
 class DecodedListBuilder(DecodedBuilder):
     """Builder of a column of one array for each record, each of its own shape.
 
-    The values are decoded before the arena is laid out, because their shapes are not known earlier.
-    The elements of a record's sequence have one shape.
+    The shapes are found before the arena is laid out. The elements of a record's sequence have one
+    shape.
     """
 
     def lay_out(self, block: LocatedBlock) -> list[Column]:
         elements, rows = self.find_elements(block)
         if block.failures:
             return []
-        decoded = self.decoder.decode_all(block, self.first_spec, elements)
+        found, store_later = self.decoder.plan_each(block, self.first_spec, elements)
         if block.failures:
             return []
-        shapes = self._shapes(block, elements, decoded)
+        shapes = self._shapes(block, elements, found)
         if block.failures:
             return []
         arrays = [block.layout.reserve_numbers(self.decoder.dtype, shape) for shape in shapes]
-
-        def store(block: LocatedBlock, arena: Arena) -> None:
-            self._store(block, elements, decoded, [flat_view_of(arena, each) for each in arrays])
-
-        block.finishers.append(store)
+        if found:
+            firsts = np.array([each.at for each in arrays])[elements.records]
+            sizes = [math.prod(shape) * item_bytes(self.decoder.dtype) for shape in found]
+            places = np.arange(len(found)) - elements.starts[elements.records]
+            store_later(firsts + places * np.array(sizes))
         if rows is None:
             return [ListColumn(self.name, tuple(arrays))]
         divided = [self._divide(block, rows, *each) for each in enumerate(arrays)]
         return [ListColumn(self.name, tuple(divided))]
 
-    def _store(
-        self, block: LocatedBlock, elements: Elements, decoded: list[Any], out: list[Any]
-    ) -> None:
-        """Write decoded elements to the arrays of their records."""
-
-        def store(number: int) -> None:
-            record = int(elements.records[number])
-            step = math.prod(decoded[number].shape)
-            at = (number - int(elements.starts[record])) * step
-            self.decoder.store(decoded[number], out[record][at : at + step])
-
-        elements.each(block, self.first_spec, store, self.decoder.threads(block))
-
     def _shapes(
-        self, block: LocatedBlock, elements: Elements, decoded: list[Any]
+        self, block: LocatedBlock, elements: Elements, found: Sequence[tuple[int, ...]]
     ) -> list[tuple[int, ...]]:
         """Return the shape of each record's array; fail records whose elements differ in shape."""
         if self.sequence is None:
-            return [item.shape for item in decoded]
+            return list(found)
         shapes: list[tuple[int, ...]] = []
         for record, (begin, end) in enumerate(itertools.pairwise(elements.starts.tolist())):
-            found = [item.shape for item in decoded[begin:end]] or [self.decoder.empty_shape]
-            for number, shape in enumerate(found):
-                if shape != found[0]:
+            own = found[begin:end] or [self.decoder.empty_shape]
+            for number, shape in enumerate(own):
+                if shape != own[0]:
                     reason = (
-                        f"its elements are of different shapes: {list(found[0])}, but "
+                        f"its elements are of different shapes: {list(own[0])}, but "
                         f"{list(shape)} of element {number}"
                     )
                     block.fail(record, self.first_spec, reason)
                     break
-            shapes.append((end - begin, *found[0]))
+            shapes.append((end - begin, *own[0]))
         return shapes
 
     def _divide(

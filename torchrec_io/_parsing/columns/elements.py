@@ -6,19 +6,19 @@ A feature spec names an :class:`ElementDecoder`: of images, arrays, or kinds of 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from ... import _core
 from ..._images.bad_value import BadValueError
 from ...checks import counted
 from ...timing.steps import decoding
-from ..arrays import Ints
+from ..arrays import Arena, Ints, flat_view_of, view_of
+from ..layout import Numbers
 from ..threads import run_each
 from .base import ElementSelection, LocatedBlock
-
-_Group = TypeVar("_Group")
 
 
 class Elements(NamedTuple):
@@ -85,6 +85,22 @@ class Elements(NamedTuple):
             numbers=numbers,
         )
 
+    def at(self, positions: Ints) -> Elements:
+        """Return the elements at some positions, which ascend."""
+        records = self.records[positions]
+        starts = np.searchsorted(records, np.arange(len(self.starts)))
+        return self._replace(
+            records=records,
+            offsets=self.offsets[positions],
+            sizes=self.sizes[positions],
+            starts=starts,
+            numbers=self.numbers[positions],
+        )
+
+    def images(self, block: LocatedBlock) -> _core.StoredImages:
+        """Return the elements, which are image files, for native code."""
+        return _core.StoredImages(block.records, self.records, self.offsets, self.sizes)
+
     def values(self, block: LocatedBlock) -> list[memoryview]:
         """Return the bytes of each element, without copying them."""
         positions = zip(
@@ -110,38 +126,17 @@ class Elements(NamedTuple):
             threads: Maximum number of threads.
             positions: Positions of some elements; by default all.
         """
-
-        def attempt(position: int) -> list[tuple[int, str]]:
-            try:
-                work(position)
-            except BadValueError as error:
-                return [(position, str(error))]
-            return []
-
         chosen = range(len(self.sizes)) if positions is None else positions
-        self.each_group(block, spec, attempt, chosen, threads)
-
-    def each_group(
-        self,
-        block: LocatedBlock,
-        spec: int,
-        work: Callable[[_Group], list[tuple[int, str]]],
-        groups: Sequence[_Group],
-        threads: int,
-    ) -> None:
-        """Call a function with groups of elements, and fail the records that it returns.
-
-        Args:
-            block: The records.
-            spec: Position of the native spec.
-            work: Function that returns the position of each element that cannot be decoded, with
-                the reason. It must be thread-safe.
-            groups: Arguments of the function.
-            threads: Maximum number of threads.
-        """
         bad: list[tuple[int, str]] = []
+
+        def attempt(number: int) -> None:
+            try:
+                work(chosen[number])
+            except BadValueError as error:
+                bad.append((chosen[number], str(error)))
+
         with decoding():
-            run_each(lambda number: bad.extend(work(groups[number])), len(groups), threads)
+            run_each(attempt, len(chosen), threads)
         for position, reason in sorted(bad):
             block.fail(int(self.records[position]), spec, reason)
 
@@ -189,6 +184,65 @@ class ElementDecoder:
         """
         raise NotImplementedError
 
+    def fill_later(
+        self, block: LocatedBlock, spec: int, elements: Elements, numbers: Numbers
+    ) -> None:
+        """Decode elements of the known shape once the arena is allocated.
+
+        Args:
+            block: The records.
+            spec: Position of the native spec.
+            elements: The elements.
+            numbers: Memory of the values, ``[n, *shape]``.
+        """
+
+        def fill(block: LocatedBlock, arena: Arena) -> None:
+            self.fill(block, spec, elements, view_of(arena, numbers))
+
+        block.finishers.append(fill)
+
+    def fill(
+        self, block: LocatedBlock, spec: int, elements: Elements, out: npt.NDArray[Any]
+    ) -> None:
+        """Decode elements of the known shape into ``[n, *shape]``."""
+        values = elements.values(block)
+        records = elements.records.tolist()
+
+        def work(position: int) -> None:
+            decoded = self.decode(values[position], block, records[position])
+            if decoded.shape != self.known_shape:
+                raise BadValueError(
+                    f"its value has the shape {list(decoded.shape)}, the schema wants "
+                    f"{list(self.known_shape or ())}"
+                )
+            self.store(decoded, out[position, ...].reshape(-1))
+
+        elements.each(block, spec, work, self.threads(block))
+
+    def plan_each(
+        self, block: LocatedBlock, spec: int, elements: Elements
+    ) -> tuple[list[tuple[int, ...]], Callable[[Ints], None]]:
+        """Find the shape of each element.
+
+        Returns:
+            The shapes, and a function that stores the elements once the arena is allocated. It gets
+            the offset of each in the arena, in bytes. Both are not valid if the block has failures.
+        """
+        decoded = self.decode_all(block, spec, elements)
+
+        def store_later(offsets: Ints) -> None:
+            def store(block: LocatedBlock, arena: Arena) -> None:
+                def store_one(position: int) -> None:
+                    shape, at = decoded[position].shape, int(offsets[position])
+                    out = flat_view_of(arena, Numbers(self.dtype, shape, at))
+                    self.store(decoded[position], out)
+
+                elements.each(block, spec, store_one, self.threads(block))
+
+            block.finishers.append(store)
+
+        return [each.shape for each in decoded if each is not None], store_later
+
     def decode_all(self, block: LocatedBlock, spec: int, elements: Elements) -> list[Any]:
         """Decode elements; the result is incomplete if the block has failures afterwards."""
         values = elements.values(block)
@@ -201,18 +255,6 @@ class ElementDecoder:
         elements.each(block, spec, work, self.threads(block))
         return decoded
 
-    def decode_into(
-        self, value: memoryview, block: LocatedBlock, record: int, out: npt.NDArray[Any]
-    ) -> None:
-        """Decode a value of the known shape into an array of this shape."""
-        decoded = self.decode(value, block, record)
-        if decoded.shape != self.known_shape:
-            raise BadValueError(
-                f"its value has the shape {list(decoded.shape)}, the schema wants "
-                f"{list(self.known_shape or ())}"
-            )
-        self.store(decoded, out.reshape(-1))
-
     def store(self, decoded: Any, out: npt.NDArray[Any]) -> None:
         """Write a result of :meth:`decode` to its memory, a one-dimensional array.
 
@@ -220,15 +262,3 @@ class ElementDecoder:
             BadValueError: If the value is not valid.
         """
         out[...] = decoded.reshape(-1)
-
-    def fill(
-        self, block: LocatedBlock, spec: int, elements: Elements, out: npt.NDArray[Any]
-    ) -> None:
-        """Decode elements of the known shape into ``[n, *shape]``."""
-        values = elements.values(block)
-        records = elements.records.tolist()
-
-        def work(position: int) -> None:
-            self.decode_into(values[position], block, records[position], out[position, ...])
-
-        elements.each(block, spec, work, self.threads(block))

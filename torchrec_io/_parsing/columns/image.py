@@ -1,8 +1,9 @@
-"""Columns of images, which several threads decode, straight into the arena if sizes are known."""
+"""Columns of images, which several threads decode, straight into the arena."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -13,12 +14,14 @@ from ..._images.bad_value import BadValueError
 from ..._images.decode import DecodedImage, decode_image, read_size, read_stored_size
 from ..._images.geometry import CropKey, KeyFactory, find_view
 from ..._images.levels import fill_values, inner_part, value_tables, write_levels
-from ..._images.native import StoredImages, column_rule, decode_column, decode_into, is_native
-from ..._images.views import VIEW, Views
+from ..._images.native import column_formats, column_rule, is_fast
+from ..._images.random_crop import is_builtin
+from ..._images.views import VIEW, Views, shared_crops
 from ..._schema.crops import group_of
-from ..._schema.image_spec import ImageFeature
+from ..._schema.image_spec import ImageFeature, image_of
 from ..._schema.specs import FixedLenFeature
-from ..arrays import Arena, view_of
+from ...timing.steps import decoding
+from ..arrays import Arena, Ints, view_of
 from ..layout import Column, Numbers, Padding
 from .base import ColumnBuilder, LocatedBlock
 from .decoded import DecodedBuilder, build_decoded
@@ -26,9 +29,6 @@ from .elements import ElementDecoder, Elements
 from .plain import FixedBuilder
 
 Pixels: TypeAlias = npt.NDArray[Any]
-
-# Images that one native call decodes: enough to make the call cheap, few enough to share them out.
-_MOST_IN_CALL = 8
 
 
 class _ImageValue(NamedTuple):
@@ -38,8 +38,157 @@ class _ImageValue(NamedTuple):
     image: DecodedImage
 
 
+class ImageJob(NamedTuple):
+    """Images that are decoded once the arena is allocated.
+
+    Attributes:
+        decoder: Decoder of the images.
+        spec: Position of their native spec.
+        elements: The images.
+        offsets: Offset of the value of each image in the arena; int64 ``[n]``.
+        size: Height and width of all values; None for those of each view.
+        views: View of each image. Unknown ones are found when the images are decoded.
+    """
+
+    decoder: ImageDecoder
+    spec: int
+    elements: Elements
+    offsets: Ints
+    size: Sequence[int] | None
+    views: Views
+
+    def plan(self, block: LocatedBlock) -> None:
+        """Decode the images once the arena is allocated."""
+        if not block.image_jobs:
+            block.finishers.append(_decode_jobs)
+        block.image_jobs.append(self)
+
+    def has_images_of(self, other: ImageJob) -> bool:
+        """Return whether the images are those of another job, and decoded in the same way."""
+        return (
+            self.decoder.formats == other.decoder.formats
+            and is_fast(self.decoder.feature) == is_fast(other.decoder.feature)
+            and np.array_equal(self.elements.records, other.elements.records)
+            and np.array_equal(self.elements.offsets, other.elements.offsets)
+        )
+
+    def column(self, block: LocatedBlock, arena: Arena) -> _core.ImageColumn:
+        """Return the job for native code."""
+        feature, tables = self.decoder.feature, self.decoder.tables
+        if feature.resize == "contain" or feature.mixed == "pad":
+            fill = fill_values(feature, tables)
+            for at in range(len(self.offsets)):
+                _channels_last(self.value(arena, at), feature)[...] = fill
+        column = self.decoder.column(block, self.elements, self.views)
+        column.set_pixels(
+            arena,
+            self.offsets,
+            None if self.size is None else (self.size[0], self.size[1]),
+            feature.layout == "CHW",
+            feature.channels,
+            self.decoder.item_bytes,
+            None if tables is None else tables.reshape(-1).view(np.uint8),
+        )
+        return column
+
+    def value(self, arena: Arena, position: int) -> Pixels:
+        """Return the memory of the value of an image."""
+        height, width = self.size or self.views["size"][position].tolist()
+        shape = self.decoder.feature.shape_of(height, width)
+        return view_of(arena, Numbers(self.decoder.dtype, shape, int(self.offsets[position])))
+
+    def decode_left(self, block: LocatedBlock, arena: Arena, left: Sequence[int]) -> None:
+        """Decode the images at some positions one by one."""
+        values, records = self.elements.values(block), self.elements.records.tolist()
+
+        def decode(at: int) -> None:
+            out = self.value(arena, at)
+            found = self.decoder.decode(values[at], block, records[at])
+            if self.size is None and found.shape != out.shape:
+                raise BadValueError("the image has another size than its header says")
+            self.decoder.store_in(found, out)
+
+        self.elements.each(block, self.spec, decode, self.decoder.threads(block), left)
+
+
+def _decode_jobs(block: LocatedBlock, arena: Arena) -> None:
+    """Decode the images of a block. Those that several columns show are decoded once."""
+    jobs = list(block.image_jobs)
+    while jobs:
+        first = jobs[0]
+        same = [job for job in jobs if job.has_images_of(first)]
+        jobs = [job for job in jobs if not job.has_images_of(first)]
+        columns = [job.column(block, arena) for job in same]
+        images, threads = first.elements.images(block), first.decoder.threads(block)
+        with decoding():
+            for module in first.decoder.formats:
+                module.decode_columns(images, columns, threads, fast=is_fast(first.decoder.feature))
+        for job, column in zip(same, columns, strict=True):
+            job.decode_left(block, arena, column.missing())
+
+
+class PlannedImages(NamedTuple):
+    """Images of different sizes, whose shapes are known.
+
+    Attributes:
+        decoder: Decoder of the images.
+        spec: Position of their native spec.
+        elements: The images.
+        views: View of each image that is not decoded yet.
+        decoded: The other images, by their positions.
+    """
+
+    decoder: ImageDecoder
+    spec: int
+    elements: Elements
+    views: Views
+    decoded: dict[int, Any]
+
+    @property
+    def shapes(self) -> list[tuple[int, ...]]:
+        """Shape of each image; not valid if the block has failures."""
+        shape_of = self.decoder.feature.shape_of
+        shapes: list[tuple[int, ...]] = [shape_of(*size) for size in self.views["size"].tolist()]
+        for position, image in self.decoded.items():
+            if image is not None:
+                shapes[position] = image.shape
+        return shapes
+
+    def store_later(
+        self, block: LocatedBlock, offsets: Ints, size: tuple[int, int] | None = None
+    ) -> None:
+        """Decode and store the images once the arena is allocated.
+
+        Args:
+            block: The records.
+            offsets: Offset of the value of each image in the arena, in bytes.
+            size: Height and width of all values; by default those of each image.
+        """
+        left = np.setdiff1d(np.arange(len(offsets)), list(self.decoded))
+        if len(left):
+            part = self.elements.at(left)
+            ImageJob(self.decoder, self.spec, part, offsets[left], size, self.views[left]).plan(
+                block
+            )
+
+        def store(block: LocatedBlock, arena: Arena) -> None:
+            del block
+            for position, image in self.decoded.items():
+                shape = image.shape if size is None else self.decoder.feature.shape_of(*size)
+                numbers = Numbers(self.decoder.dtype, shape, int(offsets[position]))
+                self.decoder.store_in(image, view_of(arena, numbers))
+
+        block.finishers.append(store)
+
+
 class ImageDecoder(ElementDecoder):
-    """Decoder of the values of an ImageFeature."""
+    """Decoder of the values of an ImageFeature.
+
+    Attributes:
+        formats: Native modules that decode whole columns; maybe none.
+        tables: Value of each level in each channel, ``[C, 256]``; None for the level itself.
+        item_bytes: Bytes of a value.
+    """
 
     feature: ImageFeature
 
@@ -48,10 +197,12 @@ class ImageDecoder(ElementDecoder):
         shape = feature.shape_of(*(feature.size or (0, 0)))
         self.empty_shape = (0, *shape) if feature.animated else shape
 
-        self.group = group_of(feature.augment)
-        self.random_name = self.group or name
         self.tables = value_tables(feature)
-        self.rule = column_rule(feature)
+        self.item_bytes = 1 if self.tables is None else self.tables.itemsize
+        self.formats = column_formats(feature)
+        self._group = group_of(feature.augment)
+        self._calls_user = feature.augment is not None and not is_builtin(feature.augment)
+        self._rule = column_rule(feature)
 
     def decode(self, value: memoryview, block: LocatedBlock, record: int) -> _ImageValue:
         image = decode_image(value, self.feature, self._key(block, record))
@@ -60,139 +211,168 @@ class ImageDecoder(ElementDecoder):
         return _ImageValue((*frames, *self.feature.shape_of(height, width, channels)), image)
 
     def store(self, decoded: _ImageValue, out: Pixels) -> None:
-        store_image(decoded.image, self.feature, out.reshape(decoded.shape), self.tables)
+        self.store_in(decoded, out.reshape(decoded.shape))
 
-    def fill(self, block: LocatedBlock, spec: int, elements: Elements, out: Pixels) -> None:
-        """Decode elements into ``[n, *shape]``, natively several in each call."""
-        left: Sequence[int] = range(len(elements.sizes))
-        if self.rule is not None and self._first_of_group(block) is None:
-            left = self._fill_by_rule(self.rule, block, spec, elements, out)
-        if left:
-            self._fill_left(block, spec, elements, out, left)
+    def store_in(self, decoded: _ImageValue, out: Pixels) -> None:
+        """Write an image to its value, which may be larger: the image is at the top left then."""
+        inner = inner_part(
+            _channels_last(out, self.feature),
+            decoded.image.position,
+            decoded.image.pixels.shape[-3:-1],
+            fill_values(self.feature, self.tables),
+        )
+        write_levels(decoded.image.pixels, inner, self.tables)
 
-    def _fill_by_rule(
-        self,
-        rule: _core.ViewRule,
-        block: LocatedBlock,
-        spec: int,
-        elements: Elements,
-        out: Pixels,
-    ) -> list[int]:
-        """Decode the images that a rule can decode; return the positions of the rest."""
-        left: list[int] = []
+    # ---- whole columns ----
 
-        def decode(group: Sequence[int]) -> list[tuple[int, str]]:
-            part = slice(group[0], group[-1] + 1)
-            which = elements.records[part]
-            keys = None
-            if self.feature.augment is not None:
-                keys = b"".join(block.random_key(each, self.random_name) for each in which.tolist())
-            offsets, sizes = elements.offsets[part], elements.sizes[part]
-            images = StoredImages(block.records, which, offsets, sizes, keys)
-            values = _channels_last(out[part], self.feature)
-            missed = decode_column(rule, self.feature, images, values, self.tables)
-            left.extend([group[at] for at in missed])
-            return []
-
-        threads = self.threads(block)
-        groups = _groups(range(len(elements.sizes)), threads)
-        elements.each_group(block, spec, decode, groups, threads)
-        return sorted(left)
-
-    def _fill_left(
-        self,
-        block: LocatedBlock,
-        spec: int,
-        elements: Elements,
-        out: Pixels,
-        left: Sequence[int],
+    def fill_later(
+        self, block: LocatedBlock, spec: int, elements: Elements, numbers: Numbers
     ) -> None:
-        """Decode the elements at some positions, each with its own view."""
-        values = elements.values(block)
-        records = elements.records.tolist()
-        native = [at for at in left if is_native(values[at], self.feature)]
-        others = sorted(set(left).difference(native))
+        size = self.feature.size
+        if not self.formats or size is None:
+            super().fill_later(block, spec, elements, numbers)
+            return
+        step = math.prod(numbers.shape[1:]) * self.item_bytes
+        offsets = numbers.at + step * np.arange(len(elements.sizes))
+        self._plan(block, spec, elements, offsets, size)
 
-        def decode_natively(positions: Sequence[int]) -> list[tuple[int, str]]:
-            failures = decode_into(
-                [values[at] for at in positions],
-                self.feature,
-                [self._key(block, records[at]) for at in positions],
-                [_channels_last(out[at], self.feature) for at in positions],
-                self.tables,
-            )
-            return [(positions[at], reason) for at, reason in failures]
+    def plan_each(
+        self, block: LocatedBlock, spec: int, elements: Elements
+    ) -> tuple[list[tuple[int, ...]], Callable[[Ints], None]]:
+        planned = self.plan_images(block, spec, elements)
+        return planned.shapes, lambda offsets: planned.store_later(block, offsets)
 
-        def decode_other(position: int) -> None:
-            self.decode_into(values[position], block, records[position], out[position])
+    def plan_images(self, block: LocatedBlock, spec: int, elements: Elements) -> PlannedImages:
+        """Find the shape of each image. Those that native code cannot decode are decoded."""
+        views = self._views(block, spec, elements)
+        self._find_natively(block, elements, views)
+        unknown = np.flatnonzero(views["image"][:, 0] == 0)
+        decoded = self.decode_all(block, spec, elements.at(unknown))
+        return PlannedImages(
+            self, spec, elements, views, dict(zip(unknown.tolist(), decoded, strict=True))
+        )
 
-        threads = self.threads(block)
-        elements.each_group(block, spec, decode_natively, _groups(native, threads), threads)
-        elements.each(block, spec, decode_other, threads, others)
+    def _plan(
+        self,
+        block: LocatedBlock,
+        spec: int,
+        elements: Elements,
+        offsets: Ints,
+        size: Sequence[int] | None,
+    ) -> None:
+        if self._calls_user:
+            self.find_views(block, spec, elements)
+        views = self._views(block, spec, elements)
+        ImageJob(self, spec, elements, offsets, size, views).plan(block)
+
+    # ---- views ----
 
     def find_views(self, block: LocatedBlock, spec: int, elements: Elements) -> Views:
-        """Return the view of each element; fail the records of those that have none."""
+        """Return the view of each image; fail the records of those that have none."""
+        views = self._views(block, spec, elements)
+        self._find_natively(block, elements, views)
         values, records = elements.values(block), elements.records.tolist()
-        views = np.zeros(len(values), VIEW)
 
         def find(at: int) -> None:
             height, width = read_stored_size(values[at], self.feature)
             view = find_view(self.feature, height, width, self._key(block, records[at]))
             views[at] = ((height, width), *view)
 
-        elements.each(block, spec, find, self.threads(block))
+        unknown = np.flatnonzero(views["image"][:, 0] == 0).tolist()
+        elements.each(block, spec, find, self.threads(block), unknown)
         return views
+
+    def _find_natively(self, block: LocatedBlock, elements: Elements, views: Views) -> None:
+        """Find the views of images that native code can decode."""
+        if self.formats and not self._calls_user:
+            column, images = self.column(block, elements, views), elements.images(block)
+            for module in self.formats:
+                module.find_views(images, column, self.threads(block))
+
+    def column(self, block: LocatedBlock, elements: Elements, views: Views) -> _core.ImageColumn:
+        """Return a column for native code, which finds the views that are not known."""
+        keys, shared = None, self._shared_crops(block, elements)
+        if self.feature.augment is not None and shared is None and not self._calls_user:
+            name = self._group or self.name
+            keys = b"".join(block.random_key(each, name) for each in elements.records.tolist())
+        return _core.ImageColumn(self._rule, views.view(np.uint8), keys, shared)
+
+    def _views(self, block: LocatedBlock, spec: int, elements: Elements) -> Views:
+        """Return the views of images that are known so far."""
+        known = block.image_views.get(spec)
+        if known is None or not np.array_equal(known[0], elements.numbers):
+            known = elements.numbers, np.zeros(len(elements.sizes), VIEW)
+            block.image_views[spec] = known
+        return known[1]
+
+    def _shared_crops(self, block: LocatedBlock, elements: Elements) -> Any:
+        """Return the crops that were chosen for other images, for native code; maybe None."""
+        chooser = self._chooser(block)
+        if chooser is None:
+            return None
+        if chooser.name == self.name and (np.diff(elements.records) > 0).all():
+            return None  # these are the first images of their records
+        views = _first_views(block, chooser)[elements.records]
+        return shared_crops(views, chooser.decoder.feature.crop)
+
+    def _chooser(self, block: LocatedBlock) -> Any:
+        """Return the builder of the image that crops are chosen for; None for each image itself."""
+        if self._group is not None:
+            first = _first_of_group(block, self._group)
+        else:
+            first = next(each for each in block.builders if each.name == self.name)
+        is_own = first.name == self.name and image_of(first.feature) is first.feature
+        return None if is_own or self.feature.augment is None else first
 
     def _key(self, block: LocatedBlock, record: int) -> KeyFactory:
         def make_key() -> CropKey:
-            key = block.random_key(record, self.random_name)
-            first = self._first_of_group(block)
-            if first is None:
+            key = block.random_key(record, self._group or self.name)
+            chooser = self._chooser(block)
+            if chooser is None:
                 return CropKey(key)
-            spans = block.located.spans(first.first_spec)
-            at, size = spans.offsets[record], spans.sizes[record]
-            value = block.block.view(record)[at : at + size]
+            firsts = _first_elements(block, chooser)
+            found = firsts.at(np.flatnonzero(firsts.records == record)).values(block)
+            if not found:
+                return CropKey(key)
             try:
-                return CropKey(key, read_size(value, first.feature))
+                return CropKey(key, read_size(found[0], chooser.decoder.feature))
             except BadValueError as error:
-                reason = f"the image of {first.name!r}, whose crop it shares: {error}"
+                reason = f"the image of {chooser.name!r}, whose crop it shares: {error}"
                 raise BadValueError(reason) from error
 
         return make_key
 
-    def _first_of_group(self, block: LocatedBlock) -> ColumnBuilder | None:
-        """Return the builder of the image that the crop is chosen for; None for this one."""
-        if self.group is None:
-            return None
-        images = (each for each in block.builders if isinstance(each.feature, ImageFeature))
-        first = next(each for each in images if group_of(each.feature.augment) == self.group)
-        return None if first.name == self.name else first
+
+def _first_of_group(block: LocatedBlock, group: str) -> Any:
+    """Return the builder of the image that the crops of a group are chosen for."""
+    images = ((each, image_of(each.feature)) for each in block.builders)
+    return next(
+        builder
+        for builder, image in images
+        if image is not None and group_of(image.augment) == group
+    )
+
+
+def _first_elements(block: LocatedBlock, builder: Any) -> Elements:
+    """Return the first image of each record that has one."""
+    elements = Elements.of(block, builder.first_spec)
+    return elements.at(elements.stored[:-1][np.diff(elements.stored) > 0])
+
+
+def _first_views(block: LocatedBlock, builder: Any) -> Views:
+    """Return the view of the first image of each record, or zeros; ``[B]``."""
+    elements = _first_elements(block, builder)
+    views = np.zeros(len(block), VIEW)
+    views[elements.records] = builder.decoder.find_views(block, builder.first_spec, elements)
+    return views
 
 
 def views_of_group(block: LocatedBlock, group: str) -> Views:
-    """Return the view of the image of each record that the crop of a group is chosen for.
+    """Return the views that the crops of a group are chosen for, one for each record; ``[B]``.
 
-    Records without one fail.
+    Records fail whose image has none. The row of a record without an image is zeros.
     """
-    images = (each for each in block.builders if isinstance(each.feature, ImageFeature))
-    first = next(each for each in images if group_of(each.feature.augment) == group)
-    elements = Elements.of(block, first.first_spec)
-    decoder = ImageDecoder(first.name, first.feature)
-    return decoder.find_views(block, first.first_spec, elements)
-
-
-def _groups(positions: Sequence[int], threads: int) -> list[Sequence[int]]:
-    """Split positions into groups for one native call each, smaller and smaller ones at the end.
-
-    Small ones let the threads end at about the same time.
-    """
-    groups: list[Sequence[int]] = []
-    at = 0
-    while at < len(positions):
-        size = max(1, min(_MOST_IN_CALL, (len(positions) - at) // (2 * threads)))
-        groups.append(positions[at : at + size])
-        at += size
-    return groups
+    return _first_views(block, _first_of_group(block, group))
 
 
 class _PaddedImageBuilder(DecodedBuilder):
@@ -204,32 +384,24 @@ class _PaddedImageBuilder(DecodedBuilder):
     def __init__(self, name: str, feature: ImageFeature, *, in_lists: bool = False) -> None:
         super().__init__(name, feature, in_lists=in_lists)
         axes = (1, 2) if feature.layout == "CHW" else (0, 1)
-        fill = fill_values(feature, value_tables(feature))[0].item()
+        fill = fill_values(feature, self.decoder.tables)[0].item()
         self.padding: Padding = Padding(f"{name}\0lengths", fill, axes)
 
     def lay_out(self, block: LocatedBlock) -> list[Column]:
         elements = Elements.of(block, self.first_spec)
-        images = self.decoder.decode_all(block, self.first_spec, elements)
+        planned = self.decoder.plan_images(block, self.first_spec, elements)
         if block.failures:
             return []
-        sizes = [each.image.pixels.shape[:2] for each in images]
-        sides = np.array(sizes, np.int64).reshape(-1, 2)
+        axes = [1, 2] if self.feature.layout == "CHW" else [0, 1]
+        sides = np.array(planned.shapes, np.int64).reshape(-1, 3)[:, axes]
         height, width = sides.max(axis=0, initial=0).tolist()
         lengths = block.layout.reserve_dense((self.padding.lengths,), "int64", sides.shape)
         block.write_later(Numbers("int64", lengths.shape, lengths.at), sides)
-        shape = (len(images), *self.feature.shape_of(height, width))
-        column = block.layout.reserve_dense((self.name,), self.decoder.dtype, shape)
-
-        def store(block: LocatedBlock, arena: Arena) -> None:
-            values = view_of(arena, Numbers(column.dtype, column.shape, column.at))
-
-            def store_one(record: int) -> None:
-                image = images[record].image
-                store_image(image, self.feature, values[record], self.decoder.tables)
-
-            elements.each(block, self.first_spec, store_one, block.threads)
-
-        block.finishers.append(store)
+        shape = self.feature.shape_of(height, width)
+        column = block.layout.reserve_dense((self.name,), self.decoder.dtype, (len(sides), *shape))
+        step = math.prod(shape) * self.decoder.item_bytes
+        offsets = column.at + step * np.arange(len(sides))
+        planned.store_later(block, offsets, (height, width))
         return [lengths, column]
 
 
@@ -240,19 +412,6 @@ def build_image(name: str, feature: ImageFeature, *, in_lists: bool = False) -> 
     if feature.mixed == "pad":
         return _PaddedImageBuilder(name, feature, in_lists=in_lists)
     return build_decoded(name, feature, in_lists=in_lists)
-
-
-def store_image(
-    image: DecodedImage, feature: ImageFeature, out: Pixels, tables: Pixels | None
-) -> None:
-    """Write an image to its record's value in the layout, dtype and scale of the feature."""
-    inner = inner_part(
-        _channels_last(out, feature),
-        image.position,
-        image.pixels.shape[-3:-1],
-        fill_values(feature, tables),
-    )
-    write_levels(image.pixels, inner, tables)
 
 
 def _channels_last(value: Pixels, feature: ImageFeature) -> Pixels:
