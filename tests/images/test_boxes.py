@@ -480,6 +480,23 @@ def test_workers_and_resumed_runs_give_the_same(tmp_path: Path) -> None:
     assert [plain(batch) for batch in resumed] == expected[2:]
 
 
+def test_steps_keep_the_masks_of_boxes(tmp_path: Path) -> None:
+    boxes = {name: np.array([0.5], np.float32) for name in CORNERS[:2]}
+    boxes |= {name: np.array([1], np.float32) for name in CORNERS[2:]}
+    image = encoded(np.zeros((8, 8, 3), np.uint8))
+    record = tio.encode_example({"steps/x": [1, 2], "image": image, **boxes})
+    schema: dict[str, Any] = {
+        "image": tio.ImageFeature(augment=tio.RandomFlip(group="view")),
+        "steps": {"x": tio.VarLenFeature("int64")},
+        "boxes": tio.BoxFeature(CORNERS, group="view"),
+    }
+    path = write_tfrecord(tmp_path / "a.tfrecord", [record])
+    steps = tio.TFRecordDataset(path, schema, batch_size=2).steps([0, 1], outside="repeat")
+    [batch] = steps
+    assert batch.valid["boxes"].tolist() == [[True], [True]]
+    assert batch.valid["steps/x"].tolist() == [[True, True], [True, False]]
+
+
 def test_boxes_of_a_dict_have_their_flat_name() -> None:
     schema = {"image": SCHEMA["image"], "objects": {"bbox": tio.BoxFeature("ymin", group="view")}}
     record = record_of((4, 4), ymin=[0.0, 0.0, 1.0, 1.0])
