@@ -91,7 +91,13 @@ def picture_of(
         resized_to = height * ratio, width * ratio
         inner = (resized_to[0] - rows) / 2, (resized_to[1] - columns) / 2, rows, columns
         return Picture(crop, resized_to, inner, (0, 0), size)
-    raise AssertionError
+    # As ImageOps.pad of Pillow.
+    if width / height > columns / rows:
+        inner_size = max(1, round(height / width * columns)), columns
+    else:
+        inner_size = rows, max(1, round(width / height * rows))
+    pad = round((rows - inner_size[0]) * 0.5), round((columns - inner_size[1]) * 0.5)
+    return Picture(crop, inner_size, (0, 0, *inner_size), pad, size)
 
 
 def seen(point: Floats, picture: Picture) -> tuple[float, float]:
@@ -104,13 +110,15 @@ def seen(point: Floats, picture: Picture) -> tuple[float, float]:
 
 def expected_box(box: Floats, picture: Picture) -> tuple[Floats, bool]:
     """Return a box ``yxyx`` in pixels, and whether one pixel of it is left."""
+    down, along = picture.pad
     (top, left), (bottom, right) = seen(box[:2], picture), seen(box[2:], picture)
     height, width = picture.inner[2:]
     top, bottom = (min(max(each, 0.0), height) for each in (top, bottom))
     left, right = (min(max(each, 0.0), width) for each in (left, right))
     if picture.crop.flip:
         left, right = width - right, width - left
-    return [top, left, bottom, right], bottom - top >= 1 and right - left >= 1
+    is_valid = bottom - top >= 1 and right - left >= 1
+    return [top + down, left + along, bottom + down, right + along], is_valid
 
 
 def expected_point(point: Floats, picture: Picture) -> tuple[Floats, bool]:
@@ -118,7 +126,7 @@ def expected_point(point: Floats, picture: Picture) -> tuple[Floats, bool]:
     height, width = picture.inner[2:]
     if picture.crop.flip:
         x = width - 1 - x
-    return [y, x], 0 <= y < height and 0 <= x < width
+    return [y + picture.pad[0], x + picture.pad[1]], 0 <= y < height and 0 <= x < width
 
 
 def as_format(box: Floats, name: str) -> Floats:
@@ -153,7 +161,9 @@ numbers = st.integers(-20, 160).map(lambda number: number / 4)
 sizes = st.tuples(st.integers(1, 20), st.integers(1, 20))
 fits = st.one_of(
     st.just({}),
-    st.fixed_dictionaries({"size": sizes, "resize": st.sampled_from(["stretch", "cover"])}),
+    st.fixed_dictionaries(
+        {"size": sizes, "resize": st.sampled_from(["stretch", "cover", "contain"])}
+    ),
     st.builds(
         lambda size, more: {"size": size, "resize": "cover", "short_side": max(size) + more},
         sizes,
@@ -233,9 +243,9 @@ def test_keypoints_are_those_of_torchvision(
     if normalized:
         wanted = [scaled(point, picture.value, name) for point in wanted]
     assert np.allclose(np.reshape(found, (-1, 2)), np.reshape(wanted, (-1, 2)), 0, 1e-4)
-    ends = (0, *picture.inner[2:])
+    ends = [[pad, pad + size] for pad, size in zip(picture.pad, picture.inner[2:], strict=True)]
     for (point, is_inside), flag in zip(expected, valid, strict=True):
-        if min(abs(number - end) for number in point for end in ends) > 1e-4:
+        if np.abs(np.subtract(ends, np.reshape(point, (2, 1)))).min() > 1e-4:
             assert flag == is_inside
 
 
