@@ -407,15 +407,24 @@ def test_lists_that_are_no_boxes_fail(keys: Any, lists: Any, reason: str) -> Non
     assert caught.value.reason.startswith(reason)
 
 
-def test_an_image_that_cannot_be_decoded_fails_once() -> None:
-    bad = tio.encode_example({"image": b"no image", "boxes": np.zeros(4, np.float32)})
-    schema = {
-        "boxes": tio.BoxFeature(group="view"),
+@pytest.mark.parametrize("is_first", [True, False])
+def test_an_image_that_cannot_be_decoded_is_one_error(tmp_path: Path, is_first: bool) -> None:
+    bad = tio.encode_example({"image": b"no image", "boxes": np.ones(4, np.float32)})
+    good = record_of((4, 4), boxes=[0.0, 0.0, 1.0, 1.0])
+    schema: dict[str, Any] = {
         "image": tio.ImageFeature(size=(4, 4), augment=tio.RandomFlip(group="view")),
+        "boxes": tio.BoxFeature(group="view"),
     }
+    if not is_first:
+        schema = dict(reversed(schema.items()))
     with pytest.raises(DecodeError) as caught:
-        tio.parse_examples([bad], schema)
-    assert caught.value.feature == "image"
+        tio.parse_examples([good, bad], schema)
+    assert (caught.value.record, caught.value.feature) == (1, "image")
+    path = write_tfrecord(tmp_path / "a.tfrecord", [good, bad, good])
+    dataset = tio.TFRecordDataset(path, schema, batch_size=3, on_error="skip")
+    [batch] = dataset
+    assert batch["boxes"].tolist() == [[[0.0, 0.0, 1.0, 1.0]]] * 2
+    assert dataset.stats().skipped == 1
 
 
 @pytest.mark.parametrize(
