@@ -74,6 +74,44 @@ def test_all_ways_to_know_the_shape_give_the_array(
         assert {one.dtype for one in listed} == {column.dtype}
 
 
+@given(st.lists(st.lists(st.integers(0, 3), min_size=3, max_size=3), min_size=1, max_size=3))
+def test_each_size_may_stand_in_a_feature_of_its_own(shapes: list[list[int]]) -> None:
+    arrays = [array_of("int16", shape, number) for number, shape in enumerate(shapes)]
+    keys = ["height", "width", "depth"]
+    records = [
+        example_of(
+            x=[array.tobytes()], **dict(zip(keys, ([size] for size in array.shape), strict=True))
+        )
+        for array in arrays
+    ]
+    ways: list[dict[str, Any]] = [{}, {"shape": [None] * 3}]
+    depths = {shape[2] for shape in shapes}
+    if len(depths) == 1:
+        ways.append({"shape": (None, None, *depths)})  # which is compared
+    for way in ways:
+        listed = read(records, "int16", shape_key=keys, **way)
+        assert [tuple(one.shape) for one in listed] == [array.shape for array in arrays]
+        assert [one.tolist() for one in listed] == [array.tolist() for array in arrays]
+    if len(depths) == 1:  # and need not be stored
+        listed = read(records, "int16", shape=(None, None, *depths), shape_key=keys[:2])
+        assert [one.tolist() for one in listed] == [array.tolist() for array in arrays]
+
+
+@pytest.mark.parametrize(
+    ("stored", "shape", "reason"),
+    [
+        ({}, [None, None, 2], "its shape is [1, 2, 3], the schema wants [None, None, 2]"),
+        ({"w": [3]}, None, "it has 6 bytes, its shape [1, 3, 3] of uint8 needs 9"),
+        ({"w": [-2]}, None, "its shape [1, -2, 3] has a negative size"),
+        ({"w": [2, 2]}, None, "'w' holds 2 values, which cannot be the shapes of 1 array"),
+        ({"w": []}, None, "'w' holds 0 values, which cannot be the shapes of 1 array"),
+    ],
+)
+def test_sizes_of_several_features_that_do_not_fit(stored: Any, shape: Any, reason: str) -> None:
+    record = example_of(**{"x": [bytes(6)], "h": [1], "w": [2], "d": [3], **stored})
+    assert refusal(record, "uint8", shape, shape_key=["h", "w", "d"]) == reason
+
+
 def test_the_bytes_may_stand_under_another_name() -> None:
     record = example_of(bytes=[b"\1\2"], shape=[2], packed=[zlib.compress(b"\3\4")])
     schema = {
@@ -297,6 +335,10 @@ def test_the_range_of_quantized_numbers_is_that_of_the_column() -> None:
         ({"fixed_length": 8, "shape": [3]}, "fixed_length"),
         ({"fixed_length": 8, "shape_key": "shape"}, "fixed_length"),
         ({}, "shape"),
+        ({"shape_key": []}, "a feature for each size"),
+        ({"shape_key": ["a"], "shape": [None, None]}, "a feature for each size"),
+        ({"shape_key": ["a", ""]}, "shape_key must be the name of a feature"),
+        ({"shape_key": ["a", "b"], "shape": [2, 3]}, "both with a None in the shape"),
         ({"dtype": "string", "shape": [2]}, "dtype"),
     ],
 )

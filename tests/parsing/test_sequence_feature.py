@@ -179,6 +179,17 @@ def test_shapes_that_do_not_fit(features: dict[str, Any], reason: str) -> None:
     assert error.reason.startswith(reason)
 
 
+def test_each_size_of_an_array_stands_in_a_feature_of_its_own() -> None:
+    feature = sequence(Raw("uint8", shape_key=["h", "w"]))
+    records = [example_of(x=[b"abcdef", b"ghijkl"], h=[2, 2], w=[3, 3]), example_of()]
+    column = parse(records, x=feature)["x"]
+    assert [tuple(one.shape) for one in column] == [(2, 2, 3), (0, 0, 0)]
+    assert bytes(column[0].flatten().tolist()) == b"abcdefghijkl"
+    error = failure_of([records[0], example_of(x=[b"ab", b"ab"], h=[1, 1], w=[2])], feature)
+    assert error.record == 1
+    assert error.reason == "'w' holds 1 value, which cannot be the shapes of 2 arrays"
+
+
 def test_each_array_finds_its_own_size() -> None:
     records = [example_of(x=[b"abcd", b"efgh"]), example_of(), example_of(x=[b"ij"])]
     column = parse(records, x=sequence(Raw("uint8", [None, 2])))["x"]

@@ -25,6 +25,7 @@ names = st.one_of(
     st.sampled_from(["image/encoded", "a b", "\x1b[31m", "\x7f", "'", '"', "'\"", "\\", "\u202e"]),
 )
 keys = names.filter(bool)
+_one = st.lists(keys, min_size=1, max_size=1)
 _own_keys = st.none() | keys
 shapes = st.lists(st.integers(0, 4), max_size=3)
 full_shapes = st.lists(st.integers(1, 4), max_size=3)
@@ -187,7 +188,8 @@ def raw(draw: st.DrawFn, *, alone: bool = True) -> tio.RawFeature:
             ends = st.tuples(st.integers(-9, 0), st.integers(1, 9) | st.floats(0.5, 9))
             options["dequantize"] = draw(st.none() | ends)
     if way in ("shape_key", "open_key"):
-        options["shape_key"] = draw(keys)
+        names_of_sizes = st.lists(keys, min_size=1, max_size=3)
+        options["shape_key"] = draw(keys | names_of_sizes if way == "shape_key" else keys | _one)
     if way in ("open", "open_key"):
         options["shape"] = [*draw(full_shapes), None, *draw(full_shapes)]
     elif way != "shape_key":
@@ -308,6 +310,20 @@ def varyings(draw: st.DrawFn) -> tio.VarLenFeature:
 
 varying = varyings()
 
+
+@st.composite
+def places(draw: st.DrawFn, kind: Any, formats: list[str], count: int) -> Any:
+    """Draw BoxFeatures or KeypointFeatures without a group, which needs an image."""
+    names = st.lists(keys, min_size=count, max_size=count, unique=True)
+    options = {"min_size": draw(st.floats(0, 9))} if count == 4 else {}
+    return kind(
+        draw(st.none() | keys | names),
+        format=draw(st.sampled_from(formats)),
+        normalized=draw(st.booleans()),
+        **options,
+    )
+
+
 _SPECS: dict[str, st.SearchStrategy[Any]] = {
     "FixedLenFeature": fixed(),
     "VarLenFeature": varying,
@@ -318,6 +334,8 @@ _SPECS: dict[str, st.SearchStrategy[Any]] = {
     "SerializedTensorFeature": serialized,
     "ImageFeature": images(),
     "SequenceFeature": sequences(),
+    "BoxFeature": places(tio.BoxFeature, ["yxyx", "xyxy", "xywh", "cxcywh"], 4),
+    "KeypointFeature": places(tio.KeypointFeature, ["yx", "xy"], 2),
 }
 
 

@@ -13,6 +13,13 @@ import torchrec_io as tio
 from torchrec_io._schema.dtypes import is_integer_dtype, item_bytes, stored_dtype
 
 Stored = dict[str, list[Any]]
+_NUMBERS = (
+    tio.FixedLenFeature,
+    tio.VarLenFeature,
+    tio.FixedLenSequenceFeature,
+    tio.BoxFeature,
+    tio.KeypointFeature,
+)
 
 
 def without_checks(spec: Any) -> Any:
@@ -82,8 +89,19 @@ def raw_values(draw: st.DrawFn, spec: Any, shape: tuple[int, ...]) -> bytes:
 
 def _shape(draw: st.DrawFn, spec: Any) -> tuple[int, ...]:
     if spec.shape is None:
-        return tuple(draw(st.lists(st.integers(0, 3), max_size=3)))
+        rank = draw(st.integers(0, 3)) if spec.known_rank is None else spec.known_rank
+        return tuple(draw(st.lists(st.integers(0, 3), min_size=rank, max_size=rank)))
     return tuple(draw(st.integers(0, 3)) if size is None else size for size in spec.shape)
+
+
+def _sizes(spec: Any, shape: tuple[int, ...], count: int = 1) -> Stored:
+    """Return the stored sizes of arrays of one shape."""
+    key: Any = getattr(spec, "shape_key", None)
+    if key is None or isinstance(key, str):
+        return {} if key is None else {key: list(shape) * count}
+    unknown = [n for n, size in enumerate(spec.shape or key) if spec.shape is None or size is None]
+    places = unknown if len(unknown) == len(key) else range(len(shape))
+    return {each: [shape[place]] * count for each, place in zip(key, places, strict=True)}
 
 
 @st.composite
@@ -99,10 +117,12 @@ def features(draw: st.DrawFn, spec: Any, name: str) -> Stored:
         and draw(st.booleans())
     ):
         return {}
-    if isinstance(spec, (tio.FixedLenFeature, tio.VarLenFeature, tio.FixedLenSequenceFeature)):
+    if isinstance(spec, _NUMBERS):
+        keys = [each.key for each in spec.stored_keys(name)]
         items = 1 if isinstance(spec, tio.FixedLenFeature) else draw(st.integers(0, 3))
-        count = items * getattr(spec, "count", 1)
-        return {key: draw(numbers(spec.dtype, count, bits=bits))}
+        per_item = getattr(spec, "num_coordinates", 1) // len(keys)
+        count = items * getattr(spec, "count", per_item)
+        return {each: draw(numbers(spec.dtype, count, bits=bits)) for each in keys}
     if isinstance(spec, tio.SparseFeature):
         count = draw(st.integers(0, 3)) if all(spec.size) else 0
         stored = {key: draw(numbers(spec.dtype, count))}
@@ -116,15 +136,12 @@ def features(draw: st.DrawFn, spec: Any, name: str) -> Stored:
         return {**stored, key: draw(numbers(spec.dtype, count, bits=bits))}
     if isinstance(spec, tio.RawFeature):
         shape = _shape(draw, spec)
-        shapes = {} if spec.shape_key is None else {spec.shape_key: list(shape)}
-        return {**shapes, key: [draw(raw_values(spec, shape))]}
+        return {**_sizes(spec, shape), key: [draw(raw_values(spec, shape))]}
     assert isinstance(spec, tio.SequenceFeature)
     stored, count = draw(rows(spec.partitions, spec.length))
     shape = _shape(draw, spec.element)
     elements = [draw(raw_values(spec.element, shape)) for _ in range(count)]
-    element_key: Any = getattr(spec.element, "shape_key", None)
-    shapes = {} if element_key is None else {element_key: list(shape) * count}
-    return {**stored, **shapes, key: elements}
+    return {**stored, **_sizes(spec.element, shape, count), key: elements}
 
 
 @st.composite
@@ -136,9 +153,8 @@ def steps(draw: st.DrawFn, spec: Any, name: str) -> dict[str, list[list[Any]]]:
     if isinstance(spec, tio.SequenceFeature):
         count = count if spec.length is None else spec.length
         shape = _shape(draw, spec.element)
-        shape_key: Any = getattr(spec.element, "shape_key", None)
-        shapes = {} if shape_key is None else {shape_key: list(shape)}
-        found = [{**shapes, key: [draw(raw_values(spec.element, shape))]} for _ in range(count)]
+        sizes = _sizes(spec.element, shape)
+        found = [{**sizes, key: [draw(raw_values(spec.element, shape))]} for _ in range(count)]
     elif isinstance(spec, tio.FixedLenSequenceFeature):
         found = [{key: draw(numbers(spec.dtype, spec.count))} for _ in range(count)]
     else:

@@ -102,6 +102,8 @@ SCHEMA = tio.Schema(
         "rows": RAGGED,
         "sparse": tio.SparseFeature(["row", "column"], "value", "float32", [4, 5]),
         "array": tio.RawFeature("uint16", shape_key="shape"),
+        "sized": tio.RawFeature("uint8", shape_key=["height", "width"]),
+        "pixels": tio.RawFeature("uint8", [None, None, 3], shape_key=["height", "width"]),
         "encoded": tio.ImageFeature(decoder=None),
     }
 )
@@ -115,6 +117,10 @@ STORED: dict[str, Any] = {
     "value": [0.5, 1.5],
     "array": b"\1\0\2\0",
     "shape": [1, 2],
+    "sized": b"ab",
+    "pixels": b"abcdef",
+    "height": 1,
+    "width": 2,
     "encoded": PNG,
 }
 SEQUENCE_SCHEMA = tio.Schema(
@@ -301,6 +307,9 @@ def test_values_that_do_not_fit_their_spec() -> None:
     small = tio.Sparse(torch.zeros(0, 2).long(), torch.zeros(0), (1, 1))
     with pytest.raises(ValueError, match=r"shape must be \[4, 5\], got \[1, 1\]"):
         tio.encode_example({"sparse": small}, SCHEMA)
+    sized = tio.Schema({"x": tio.RawFeature("uint8", shape_key=["h", "w"])})
+    with pytest.raises(ValueError, match=r"must have 2 dimensions, got \[3\] \(feature 'x'\)"):
+        tio.encode_example({"x": torch.zeros(3).byte()}, sized)
     shared = tio.RawFeature("uint8", shape_key="shape")
     arrays = {"a": torch.zeros(2).byte(), "b": torch.zeros(3).byte()}
     with pytest.raises(ValueError, match=r"'shape' would have different values \(feature 'b'\)"):

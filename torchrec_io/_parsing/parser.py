@@ -14,6 +14,7 @@ from typing import Any
 from .. import _core
 from .._records.native_frames import Frames
 from .._records.record_block import RecordBlock, RecordList
+from .._schema.nesting import VALID
 from .._schema.schema import Schema
 from .arrays import Arena
 from .columns.base import (
@@ -47,8 +48,8 @@ class ExampleParser:
         builders: Builder of each feature's column, in the order of the schema.
         is_fixed: Whether the native core alone makes all columns, and no size depends on the
             records. Values are then located as they are written, in one pass.
-        names: Flat names of the features that have a column.
-        paths: Paths of nested features, by flat name.
+        names: Flat names of the columns: of the features that have one, then of their masks.
+        paths: Paths of nested columns, by flat name.
         padded: Padding of the padded columns, by flat name.
     """
 
@@ -82,8 +83,9 @@ class ExampleParser:
                 self._dense_groups.setdefault(builder.dense, []).append(builder)
         # Batches usually have two sizes; other sizes must not fill the memory.
         self._dense_layout = functools.lru_cache(maxsize=8)(self._make_dense_layout)
-        self.names = tuple(name for name in schema if name not in self._deferred)
-        self.paths = dict(schema.paths)
+        masks = {builder.mask: builder.name for builder in made if builder.mask is not None}
+        self.names = (*(name for name in schema if name not in self._deferred), *masks)
+        self.paths = {**schema.paths, **{mask: (VALID, name) for mask, name in masks.items()}}
         self.padded = {b.name: b.padding for b in made if b.padding is not None}
 
     @classmethod

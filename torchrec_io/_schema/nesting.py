@@ -14,6 +14,8 @@ from ..errors import SchemaError
 Path: TypeAlias = tuple[str, ...]
 
 SEPARATOR = "/"
+# Name of the dict of masks in a batch: of steps that exist, or of boxes that are left in view.
+VALID = "valid"
 # A bound for recursion: dicts of this depth can be pickled, shown and compared as usual.
 MOST_LEVELS = 100
 

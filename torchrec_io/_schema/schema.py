@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 from ..errors import SchemaError
 
 # Imported so that their specs are registered.
-from . import image_spec, stored_specs  # noqa: F401
+from . import box_specs, image_spec, stored_specs  # noqa: F401
 from .checks import errors_of, is_text
 from .dtypes import DType
 from .feature import Feature, Place

@@ -41,7 +41,9 @@ class RawFeature(Feature):
         dtype: Dtype of the elements; any numeric dtype, also complex ones.
         shape: Shape of each record's array. One size may be None: it follows from the number of
             bytes. With ``shape_key`` several may be None; the other sizes are checked.
-        shape_key: Name of the feature with each record's shape, an int64 list.
+        shape_key: Name of the feature with each record's shape, an int64 list. Or a list of names
+            of features with one int64 each, such as ``["height", "width", "channels"]``: the sizes
+            of each record's array, or those that are None in ``shape``.
         little_endian: Whether the least significant byte of each element comes first.
         fixed_length: Number of bytes that each value is cut or zero-padded to
             (``tf.io.decode_raw(..., fixed_length=...)``). By default a value must have exactly the
@@ -61,7 +63,8 @@ class RawFeature(Feature):
     Raises:
         SchemaError: If the dtype is not numeric; not exactly one of shape, shape_key and
             fixed_length is given (shape may stand beside fixed_length if they agree, or with a None
-            beside shape_key); a None in the shape does not follow from the bytes; fixed_length is
+            beside shape_key); a None in the shape does not follow from the bytes; the names in
+            shape_key are neither as many as the sizes in shape nor as its Nones; fixed_length is
             not a multiple of the element size; valid_range is not possible for the dtype; or
             options exclude each other.
     """
@@ -72,7 +75,7 @@ class RawFeature(Feature):
 
     dtype: RawDTypeName
     shape: tuple[int | None, ...] | None = None
-    shape_key: str | None = None
+    shape_key: str | Sequence[str] | None = None
     little_endian: bool = True
     fixed_length: int | None = None
     valid_range: Range = None
@@ -85,7 +88,7 @@ class RawFeature(Feature):
         self,
         dtype: RawDType,
         shape: int | Sequence[int | None] | None = None,
-        shape_key: str | None = None,
+        shape_key: str | Sequence[str] | None = None,
         *,
         little_endian: bool = True,
         fixed_length: int | None = None,
@@ -95,12 +98,16 @@ class RawFeature(Feature):
         dequantize: Sequence[float] | None = None,
         max_bytes: int = _DEFAULT_MAX_BYTES,
     ) -> None:
+        if isinstance(shape_key, (list, tuple)):
+            shape_key = tuple(shape_key)
         if shape_key is not None:
-            check_key("shape_key", shape_key)
+            for each in shape_key if isinstance(shape_key, tuple) else [shape_key]:
+                check_key("shape_key", each)
+        set_fields(self, shape_key=shape_key)
         set_fields(self, dtype=dtype_name(dtype, RAW_DTYPES), little_endian=bool(little_endian))
         count = None if fixed_length is None else self._count_in(fixed_length)
         set_fields(self, fixed_length=None if fixed_length is None else int(fixed_length))
-        set_fields(self, shape_key=shape_key, key=check_own_key(key), compression=compression)
+        set_fields(self, key=check_own_key(key), compression=compression)
         set_fields(self, max_bytes=check_integer("max_bytes", max_bytes, 1))
         set_fields(self, dequantize=None if dequantize is None else self._check_steps(dequantize))
         set_fields(self, valid_range=check_range(valid_range, self.column_dtype))
@@ -115,6 +122,13 @@ class RawFeature(Feature):
             )
 
     @property
+    def shape_keys(self) -> tuple[str, ...]:
+        """Names of the features with the shape."""
+        if isinstance(self.shape_key, tuple):
+            return self.shape_key
+        return () if self.shape_key is None else (str(self.shape_key),)
+
+    @property
     def known_shape(self) -> tuple[int, ...] | None:
         if self.shape is None:
             return None
@@ -123,7 +137,9 @@ class RawFeature(Feature):
 
     @property
     def known_rank(self) -> int | None:
-        return None if self.shape is None else len(self.shape)
+        if self.shape is None:
+            return len(self.shape_keys) if isinstance(self.shape_key, tuple) else None
+        return len(self.shape)
 
     @property
     def column_dtype(self) -> str:
@@ -146,10 +162,9 @@ class RawFeature(Feature):
             raise SchemaError("an element of a SequenceFeature excludes fixed_length")
 
     def stored_keys(self, name: str) -> list[StoredKey]:
-        keys = [StoredKey(self.key or name, "dense", "string", is_required=True)]
-        if self.shape_key is not None:
-            keys.append(StoredKey(self.shape_key, "shape", "int64", is_required=True))
-        return keys
+        values = StoredKey(self.key or name, "dense", "string", is_required=True)
+        shapes = [StoredKey(key, "shape", "int64", is_required=True) for key in self.shape_keys]
+        return [values, *shapes]
 
     def _count_in(self, size: int) -> int:
         """Return the number of elements in that many bytes."""
@@ -178,6 +193,13 @@ class RawFeature(Feature):
             raise SchemaError(
                 "a RawFeature needs either shape or shape_key, or both with a None in the shape"
             )
+        if isinstance(self.shape_key, tuple):
+            shape = self.shape or self.shape_key
+            if len(self.shape_key) not in (len(shape), shape.count(None)) or not self.shape_key:
+                raise SchemaError(
+                    "shape_key must name a feature for each size, or for each None in shape, got "
+                    f"{list(self.shape_key)}"
+                )
         if self.shape_key is None and None in (self.shape or ()):
             _check_one_unknown(self.shape or ())
         if self.compression not in (None, "zlib"):

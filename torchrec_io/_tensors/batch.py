@@ -12,6 +12,7 @@ from torch.utils._pytree import tree_map_only
 from torch.utils.data import get_worker_info
 
 from .._parsing.arrays import Ints
+from .._schema.nesting import VALID
 from ..checks import UnknownNameError, counted
 from ..display import braced, html_table
 from . import interop
@@ -30,8 +31,6 @@ _Kind = TypeVar("_Kind")
 
 # Name of the column with the number of tokens of each segment of a packed row.
 SEGMENT_LENGTHS = "segment_lengths"
-# Name of the dict of masks of steps that exist.
-VALID = "valid"
 
 
 class Batch:
@@ -102,13 +101,14 @@ class Batch:
         return self.columns.lengths()
 
     @property
-    def valid(self) -> dict[str, Tensor]:
-        """Masks of steps that exist, bool ``[B]`` or ``[B, offsets]``, by flat name.
+    def valid(self) -> dict[str, Any]:
+        """Masks of valid values, by flat name, which batches have as a dict ``"valid"``.
 
-        Batches of steps have them as a dict ``"valid"``, with ``outside="repeat"`` or "zeros"; see
-        :meth:`TFRecordDataset.steps`. Other batches have none.
+        Steps that exist: bool ``[B]`` or ``[B, offsets]``, with ``outside="repeat"`` or "zeros";
+        see :meth:`TFRecordDataset.steps`. Boxes and points that are in view: a Ragged of bool
+        ``[N]``; see :class:`BoxFeature`. Other columns have none.
         """
-        masks: dict[str, Tensor] = self.get(VALID, {})
+        masks: dict[str, Any] = self.get(VALID, {})
         return masks
 
     # ---- packed rows ----

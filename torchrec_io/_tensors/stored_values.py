@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import Any, NoReturn, TypeAlias
 
 import torch
 from torch import Tensor
 
+from .._schema.box_specs import PlaceFeature
 from .._schema.dtypes import item_bytes
 from .._schema.feature import Feature
-from .._schema.nesting import SEPARATOR, leaves_of
+from .._schema.nesting import SEPARATOR, VALID, leaves_of
 from .._schema.row_partitions import (
     Partition,
     RowLengths,
@@ -29,6 +30,7 @@ from ..checks import with_article
 from .ragged import BytesArray, Ragged, Sparse, name_dtype
 
 _Pairs: TypeAlias = Iterator[tuple[str, Any]]
+_MASKS = f"{VALID}{SEPARATOR}"
 
 
 def stored_parts(
@@ -71,6 +73,8 @@ def stored_part(
     part: dict[str, Any] = {}
     for name, value in _flat(values).items():
         spec = specs.get(name)
+        if spec is None and isinstance(specs.get(name.removeprefix(_MASKS)), PlaceFeature):
+            continue  # the mask of boxes, which is computed
         if spec is None or spec.is_written_as_is:
             pairs: _Pairs = iter([(name if spec is None else spec.key or name, value)])
         else:
@@ -116,8 +120,9 @@ def _stored(spec: Feature, name: str, value: Any) -> _Pairs:
         yield from _stored_sparse(spec, value)
     elif isinstance(spec, RawFeature) and isinstance(value, Tensor):
         yield values_key, _raw_bytes(spec, value)
-        if spec.shape_key is not None:
-            yield spec.shape_key, _integers(value.shape)
+        yield from _stored_shape(spec, value.shape)
+    elif isinstance(spec, PlaceFeature):
+        yield from _stored_places(spec, name, value)
     elif isinstance(spec, (RaggedFeature, SequenceFeature)):
         yield from _stored_rows(spec, values_key, value)
     elif spec.is_written_as_is or getattr(spec, "bitcast", False):
@@ -174,6 +179,34 @@ def _stored_sparse(spec: SparseFeature, value: Any) -> _Pairs:
         raise ValueError(f"the shape must be {list(spec.size)}, got {list(value.dense_shape)}")
     yield spec.value_key, value.values
     yield from zip(spec.index_key, value.indices.T, strict=True)
+
+
+def _stored_shape(spec: RawFeature, shape: Sequence[int]) -> _Pairs:
+    """Yield the features with the shape of an array."""
+    if not isinstance(spec.shape_key, tuple):
+        yield from ((key, _integers(shape)) for key in spec.shape_keys)
+        return
+    if len(shape) != spec.known_rank:
+        raise ValueError(f"the value must have {spec.known_rank} dimensions, got {list(shape)}")
+    sizes = list(shape)
+    if spec.shape is not None and len(spec.shape) != len(spec.shape_keys):
+        sizes = [size for size, known in zip(shape, spec.shape, strict=True) if known is None]
+    yield from ((key, _integers([size])) for key, size in zip(spec.shape_key, sizes, strict=True))
+
+
+def _stored_places(spec: PlaceFeature, name: str, value: Any) -> _Pairs:
+    """Yield the coordinates of boxes or points."""
+    if spec.group is not None and isinstance(value, Tensor):
+        _refuse(spec, "with a group follows the crop of an image")
+    keys = [key.key for key in spec.stored_keys(name)]
+    places = torch.as_tensor(value, dtype=torch.float32)
+    if not len(places):
+        places = places.reshape(0, spec.num_coordinates)
+    if places.shape != (len(places), spec.num_coordinates):
+        raise ValueError(
+            f"the value must have the shape [n, {spec.num_coordinates}], got {list(places.shape)}"
+        )
+    yield from zip(keys, [places.flatten()] if len(keys) == 1 else places.T, strict=True)
 
 
 def _raw_bytes(spec: RawFeature, value: Tensor) -> bytes:

@@ -21,8 +21,9 @@ from .._parsing.layout import (
     Values,
     names_of,
 )
+from .._schema.nesting import VALID
 from .._tensors.arena import allocate_for
-from .._tensors.batch import VALID, Batch
+from .._tensors.batch import Batch
 from .._tensors.columns import Columns, Form
 from .._tensors.gather import spans_of
 from .._tensors.row_copy import RowCopy, TakenRows

@@ -17,8 +17,8 @@ from .._datasets.where import pick_where
 from .._datasets.worker_state import WorkerState
 from .._order.selection import Subset
 from .._parsing.lengths import find_lengths
+from .._schema.nesting import VALID
 from .._schema.schema import Schema
-from .._tensors.batch import VALID
 from .._tensors.block_parser import BlockParser
 from ..checks import check_integer, counted
 from ..errors import SchemaError

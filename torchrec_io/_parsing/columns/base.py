@@ -48,11 +48,13 @@ class ColumnBuilder:
             values are located.
         has_layout: Whether :meth:`lay_out` does something; False for most dense columns.
         padding: Padding of the column; None if it is not padded.
+        mask: Flat name of the column that says which values are valid; None if there is none.
         limits: Limits of valid values; None if they are not checked.
     """
 
     dense: tuple[str, tuple[int, ...]] | None = None
     padding: Padding | None = None
+    mask: str | None = None
     has_layout = True
 
     def __init__(self, name: str, feature: Any, *, in_lists: bool = False) -> None:

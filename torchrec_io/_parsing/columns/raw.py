@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -39,7 +40,8 @@ class RawDecoder(ElementDecoder):
 
     def __init__(self, name: str, feature: RawFeature) -> None:
         super().__init__(name, feature)
-        self.empty_shape = tuple(size or 0 for size in feature.shape or ())
+        unknown = (None,) * (feature.known_rank or 0)
+        self.empty_shape = tuple(size or 0 for size in feature.shape or unknown)
         self._item_bytes = item_bytes(feature.dtype)
         self._steps = None if feature.dequantize is None else _steps_of(*feature.dequantize)
 
@@ -169,17 +171,37 @@ class RawDecoder(ElementDecoder):
         self, block: LocatedBlock, spec: int, elements: Elements
     ) -> list[list[int] | None]:
         """Return the stored shape of each element; None without a ``shape_key``."""
-        if self.feature.shape_key is None:
+        keys, known = self.feature.shape_keys, self.feature.shape
+        parts = [self._stored_sizes(block, spec, elements, at) for at in range(len(keys))]
+        if not keys or block.failures:
             return [None] * len(elements.sizes)
-        sizes, offsets, rows = block.integers(spec + 1)
+        shapes = [list(itertools.chain(*sizes)) for sizes in zip(*parts, strict=True)]
+        if known is None or isinstance(self.feature.shape_key, str) or len(keys) == len(known):
+            return [*shapes]
+        left = itertools.chain(*shapes)  # for each None
+        return [[next(left) if size is None else size for size in known] for _ in shapes]
+
+    def _stored_sizes(
+        self, block: LocatedBlock, spec: int, elements: Elements, number: int
+    ) -> list[list[int]]:
+        """Return the sizes of each element in one of the features with the shape.
+
+        Args:
+            block: The records.
+            spec: Position of the native spec of the values.
+            elements: The elements.
+            number: Number of the feature among those with the shape.
+        """
+        sizes, offsets, rows = block.integers(spec + 1 + number)
         begins = offsets[rows]
         stored = np.diff(elements.stored)
         ranks = np.diff(begins) // np.maximum(stored, 1)
-        for record in np.flatnonzero(ranks * stored != np.diff(begins)).tolist():
+        wanted = ranks * stored if isinstance(self.feature.shape_key, str) else stored
+        for record in np.flatnonzero(wanted != np.diff(begins)).tolist():
             found = int(begins[record + 1] - begins[record])
             reason = (
-                f"{self.feature.shape_key!r} holds {counted(found, 'value')}, which cannot be the "
-                f"shapes of {counted(int(stored[record]), 'array')}"
+                f"{self.feature.shape_keys[number]!r} holds {counted(found, 'value')}, which "
+                f"cannot be the shapes of {counted(int(stored[record]), 'array')}"
             )
             block.fail(record, spec, reason)
         each = ranks[elements.records]
