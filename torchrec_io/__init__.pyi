@@ -23,6 +23,7 @@ from ._order.pack import Pack as Pack
 from ._order.shuffle import Shuffle as Shuffle
 from ._records.formats import RecordFormat as RecordFormat
 from ._records.index import RecordIndex as RecordIndex
+from ._schema.color_jitter import ColorJitter as ColorJitter
 from ._schema.crops import Crop as Crop
 from ._schema.crops import RandomCrop as RandomCrop
 from ._schema.crops import RandomFlip as RandomFlip

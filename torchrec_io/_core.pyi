@@ -1504,6 +1504,29 @@ class RandomFlip:
                 little-endian.
         """
 
+class ColorJitter:
+    """The class of the same name in torchrec_io."""
+
+    def __init__(self, brightness: Sequence[float], contrast: Sequence[float], saturation: Sequence[float], hue: Sequence[float], probability: float) -> None:
+        """
+        Args:
+            brightness: Smallest and largest factor.
+            contrast: Smallest and largest factor.
+            saturation: Smallest and largest factor.
+            hue: Smallest and largest part of the circle, from -0.5 to 0.5.
+            probability: Probability that an image is changed.
+        """
+
+    def apply(self, pixels: Annotated[NDArray[numpy.uint8], dict(shape=(None, None, None), order='C', device='cpu')], key: bytes) -> None:
+        """
+        Change the colors of an image at random, in place.
+
+        Args:
+            pixels: Levels [H, W, 3] or [H, W, 4]; the fourth channel is kept.
+            key: Key of NumPy's Philox generator, whose random numbers are used; 16 bytes,
+                little-endian.
+        """
+
 class ImageView:
     """The part of an image that is used, and its size."""
 

@@ -12,6 +12,7 @@ from ... import _core
 from ..._images.bad_value import BadValueError
 from ..._images.decode import DecodedImage, decode_image, read_size, read_stored_size
 from ..._images.geometry import CropKey, KeyFactory, find_view
+from ..._images.jitter import change_colors
 from ..._images.levels import fill_values, inner_part, value_tables, write_levels
 from ..._images.native import StoredImages, column_rule, decode_column, decode_into, is_native
 from ..._images.views import VIEW, Views
@@ -51,10 +52,13 @@ class ImageDecoder(ElementDecoder):
         self.group = group_of(feature.augment)
         self.random_name = self.group or name
         self.tables = value_tables(feature)
-        self.rule = column_rule(feature)
+        self.rule = None if feature.jitter is not None else column_rule(feature)
 
     def decode(self, value: memoryview, block: LocatedBlock, record: int) -> _ImageValue:
         image = decode_image(value, self.feature, self._key(block, record))
+        if self.feature.jitter is not None:
+            key = block.random_key(record, f"{self.name} jitter")
+            image = change_colors(image, self.feature.jitter, key)
         *frames, height, width, channels = image.pixels.shape
         height, width = self.feature.size or (height, width)
         return _ImageValue((*frames, *self.feature.shape_of(height, width, channels)), image)
@@ -110,7 +114,8 @@ class ImageDecoder(ElementDecoder):
         """Decode the elements at some positions, each with its own view."""
         values = elements.values(block)
         records = elements.records.tolist()
-        native = [at for at in left if is_native(values[at], self.feature)]
+        is_whole = self.feature.jitter is not None  # decoded one by one
+        native = [at for at in left if not is_whole and is_native(values[at], self.feature)]
         others = sorted(set(left).difference(native))
 
         def decode_natively(positions: Sequence[int]) -> list[tuple[int, str]]:
