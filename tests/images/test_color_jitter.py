@@ -23,6 +23,7 @@ from tests.support.images import (
     record_of,
     write_images,
 )
+from torchrec_io import _core
 from torchrec_io._images.random_crop import generator_of
 from torchrec_io._parsing.record_random import RecordRandom
 
@@ -188,6 +189,24 @@ def test_no_change() -> None:
     data = encoded(colorful())
     for jitter in (tio.ColorJitter(), tio.ColorJitter(2, 2, 2, 0.5, p=0)):
         assert decoded(data, jitter=jitter).tolist() == decoded(data).tolist()
+
+
+def test_native_code_refuses_what_is_not_an_image() -> None:
+    jitter = _core.ColorJitter((0.5, 1), (1, 1), (1, 1), (0, 0), 1)
+    image = noise(4, 5).copy()
+    with pytest.raises(ValueError, match="a key must have 16 bytes"):
+        jitter.apply(image, bytes(15))
+    with pytest.raises(ValueError, match="pixels must have 3 or 4 channels"):
+        jitter.apply(image[:, :, :2].copy(), bytes(16))
+    fixed = image.copy()
+    fixed.flags.writeable = False
+    wrong: list[Any] = [fixed, image[:, ::2], image[0], image.astype(np.int8)]
+    for pixels in wrong:
+        with pytest.raises(TypeError, match="incompatible function arguments"):
+            jitter.apply(pixels, bytes(16))
+    for factors, turns in [((1, 0.5), (0, 0)), ((0, 2e6), (0, 0)), ((1, 1), (0, 0.6))]:
+        with pytest.raises(ValueError, match="a range is not valid"):
+            _core.ColorJitter(factors, (1, 1), (1, 1), turns, 1)
 
 
 # ---- kinds of images and columns ----

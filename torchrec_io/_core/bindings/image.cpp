@@ -100,7 +100,7 @@ void bind_jitter(nb::module_& m) {
             apply(self.choose(random), pixels.data(), pixels.shape(0) * pixels.shape(1),
                   static_cast<int>(pixels.shape(2)));
           },
-          "pixels"_a, "key"_a,
+          "pixels"_a.noconvert(), "key"_a,
           "Change the colors of an image at random, in place.\n\n"
           "Args:\n"
           "    pixels: Levels [H, W, 3] or [H, W, 4]; the fourth channel is kept.\n"
