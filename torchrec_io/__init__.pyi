@@ -25,6 +25,7 @@ from ._records.formats import RecordFormat as RecordFormat
 from ._records.index import RecordIndex as RecordIndex
 from ._schema.box_specs import BoxFeature as BoxFeature
 from ._schema.box_specs import KeypointFeature as KeypointFeature
+from ._schema.color_jitter import ColorJitter as ColorJitter
 from ._schema.crops import Crop as Crop
 from ._schema.crops import RandomCrop as RandomCrop
 from ._schema.crops import RandomFlip as RandomFlip

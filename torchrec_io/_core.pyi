@@ -1506,6 +1506,29 @@ class RandomFlip:
                 little-endian.
         """
 
+class ColorJitter:
+    """The class of the same name in torchrec_io."""
+
+    def __init__(self, brightness: Sequence[float], contrast: Sequence[float], saturation: Sequence[float], hue: Sequence[float], probability: float) -> None:
+        """
+        Args:
+            brightness: Smallest and largest factor.
+            contrast: Smallest and largest factor.
+            saturation: Smallest and largest factor.
+            hue: Smallest and largest part of the circle, from -0.5 to 0.5.
+            probability: Probability that an image is changed.
+        """
+
+    def apply(self, pixels: Annotated[NDArray[numpy.uint8], dict(shape=(None, None, None), order='C', device='cpu')], key: bytes) -> None:
+        """
+        Change the colors of an image at random, in place.
+
+        Args:
+            pixels: Levels [H, W, 3] or [H, W, 4]; the fourth channel is kept.
+            key: Key of NumPy's Philox generator, whose random numbers are used; 16 bytes,
+                little-endian.
+        """
+
 class ImageView:
     """The part of an image that is used, and its size."""
 
@@ -1517,28 +1540,22 @@ class ImageView:
             size: Height and width after resizing.
         """
 
-    @property
-    def shrinks_much(self) -> bool:
-        """
-        Whether the image shrinks so much that native resizing is not exact enough.
-        """
-
 class FitMethod(enum.Enum):
     """Ways to reach a size."""
 
-    whole = 0
+    whole = 4
     """Values have the sizes of the images."""
 
-    none = 1
+    none = 0
     """Images must have the size."""
 
-    stretch = 2
+    stretch = 1
     """Height and width are resized by their own ratios."""
 
-    cover = 3
+    cover = 2
     """What extends past the size is cut off."""
 
-    contain = 4
+    contain = 3
     """Something is left around the whole image."""
 
 class Fit:
@@ -1613,6 +1630,11 @@ class ImageColumn:
             value_bytes: Bytes of a value: 1, 2, 4 or 8.
             tables: Values to write for the levels 0 to 255 of each channel, as bytes; None for
                 the levels, one byte each.
+        """
+
+    def set_jitter(self, jitter: ColorJitter, keys: bytes) -> None:
+        """
+        Change the colors of the images, each with a key of 16 bytes for its random numbers.
         """
 
     def missing(self) -> list[int]:

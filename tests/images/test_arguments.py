@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ COVER: dict[str, Any] = {"size": (4, 6), "resize": "cover"}
 INDEX: dict[str, Any] = {"palette": "index", "channels": 1}
 NEAREST: dict[str, Any] = {"filter": "nearest", "size": (2, 2)}
 RANDOM = tio.RandomResizedCrop()
+JITTER = tio.ColorJitter(0.5)
 
 
 @pytest.mark.parametrize(
@@ -57,6 +59,16 @@ RANDOM = tio.RandomResizedCrop()
         ({"animated": True, "dtype": "uint16"}, "animated needs channels=3"),
         ({"animated": True, "mixed": "pad"}, "animated excludes mixed"),
         ({"animated": True, "augment": RANDOM}, "animated excludes augment"),
+        # Colors.
+        ({"jitter": 0.5}, "jitter must be a ColorJitter, got 0.5"),
+        ({"jitter": RANDOM}, "jitter must be a ColorJitter"),
+        ({"jitter": JITTER, "channels": 0}, "jitter needs channels=3"),
+        ({"jitter": JITTER, "channels": 4}, "jitter needs channels=3"),
+        ({"jitter": JITTER, **INDEX}, "jitter needs channels=3"),
+        ({"jitter": JITTER, "dtype": "uint16"}, "jitter needs .* other than uint16"),
+        ({"jitter": JITTER, "names": ["a", "b"]}, "jitter excludes names"),
+        ({"jitter": JITTER, **BITCAST}, "jitter needs channels=3"),
+        ({"jitter": JITTER, "animated": True}, "animated excludes jitter"),
         # Values.
         ({"mean": MEAN}, "mean needs a float dtype"),
         ({"mean": MEAN, "dtype": "float32", "channels": 0}, "mean needs a float dtype"),
@@ -88,6 +100,7 @@ def test_invalid_arguments(arguments: dict[str, Any], reason: str) -> None:
         {"fill": 1},
         {"crop": (0, 0, 1, 1)},
         {"augment": RANDOM},
+        {"jitter": JITTER},
         {"mixed": "pad"},
         {"apply_exif_orientation": True},
         {"animated": True},
@@ -97,3 +110,26 @@ def test_invalid_arguments(arguments: dict[str, Any], reason: str) -> None:
 def test_undecoded_images_have_no_other_arguments(arguments: dict[str, Any]) -> None:
     with pytest.raises(tio.SchemaError, match=f"decoder=None excludes {next(iter(arguments))}"):
         tio.ImageFeature(decoder=None, **arguments)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        ({"brightness": -0.1}, "brightness must be a number from 0 to 999999, or two numbers"),
+        ({"brightness": 1e6}, "brightness must be"),
+        ({"contrast": (0.5, 1_000_001)}, "contrast must be .* two numbers from 0 to 1e"),
+        ({"contrast": (1.5, 0.5)}, "in ascending order"),
+        ({"contrast": (0.5,)}, "contrast must be"),
+        ({"saturation": "strong"}, "saturation must be"),
+        ({"saturation": (0, math.nan)}, "saturation must be"),
+        ({"saturation": True}, "saturation must be"),
+        ({"hue": 0.6}, "hue must be a number from 0 to 0.5, or two numbers from -0.5 to 0.5"),
+        ({"hue": -0.1}, "hue must be"),
+        ({"hue": (-0.6, 0)}, "hue must be"),
+        ({"p": 1.5}, "p must be a number from 0 to 1"),
+        ({"p": None}, "p must be a number from 0 to 1"),
+    ],
+)
+def test_invalid_jitter(arguments: dict[str, Any], reason: str) -> None:
+    with pytest.raises(tio.SchemaError, match=reason):
+        tio.ColorJitter(**arguments)

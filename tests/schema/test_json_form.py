@@ -208,6 +208,22 @@ def test_the_json_of_an_augment_function() -> None:
     check_exact(run(schema.to_python()), schema)
 
 
+def test_the_json_of_a_jitter() -> None:
+    jitter = tio.ColorJitter(0.4, [0.5, 2], hue=(-0.1, 0), p=0.8)
+    schema = tio.Schema({"a": tio.ImageFeature(jitter=jitter)})
+    assert json.loads(schema.to_json())["features"]["a"]["jitter"] == {
+        "type": "ColorJitter",
+        "brightness": 0.4,
+        "contrast": [0.5, 2.0],
+        "hue": [-0.1, 0.0],
+        "p": 0.8,
+    }
+    source = "jitter=tio.ColorJitter(brightness=0.4, contrast=[0.5, 2.0], hue=[-0.1, 0.0], p=0.8)"
+    assert source in schema.to_python()
+    check_exact(run(schema.to_python()), schema)
+    check_exact(tio.Schema.from_json(schema.to_json()), schema)
+
+
 @pytest.mark.parametrize("augment", [lambda *_: tio.Crop(0, 0, 1, 1), math.hypot, len])
 def test_an_augment_of_one_s_own_has_no_text(augment: Any) -> None:
     schema = tio.Schema({"x": tio.ImageFeature(augment=augment)})
@@ -414,6 +430,10 @@ def test_other_texts_are_refused(text: str | bytes, reason: str) -> None:
         (
             {"type": "ImageFeature", "augment": {"type": "RandomResizedCrop", "scale": [1, 2]}},
             "scale must be at most 1",
+        ),
+        (
+            {"type": "ImageFeature", "jitter": {"type": "RandomFlip"}},
+            "jitter must be a ColorJitter",
         ),
         ({"type": "ImageFeature", "channels": True}, "must be an integer from 0 to 4, got True"),
         ({"type": "ImageFeature", "channels": 5}, "channels must be"),

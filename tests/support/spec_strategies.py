@@ -217,6 +217,20 @@ crops = st.one_of(
 )
 
 
+def _strengths(least: float, most: float) -> st.SearchStrategy[Any]:
+    """Draw the strength of a change of colors, or the range of its factors."""
+    ends = st.floats(least, most) | st.sampled_from([0, most])
+    return st.floats(0, min(1, most)) | st.just(0) | st.tuples(ends, ends).map(sorted)
+
+
+jitters = st.builds(
+    tio.ColorJitter,
+    *[_strengths(0, 1_000_000)] * 3,
+    _strengths(-0.5, 0.5),
+    _chances | st.sampled_from([0, 1]),
+)
+
+
 _IMAGE_DTYPES: tuple[Any, ...] = ("uint8", "uint16", "float32", "float64", "float16", "bfloat16")
 _decoders: list[dict[str, Any]] = [
     {},
@@ -260,6 +274,8 @@ def images(draw: st.DrawFn, *, alone: bool = True) -> tio.ImageFeature:
         for name, least in (("mean", -9.0), ("std", 0.001)):
             numbers = st.tuples(*[st.floats(least, 9.0)] * int(channels))
             options[name] = draw(st.none() | numbers)
+    if channels == 3 and dtype != "uint16" and not numbers_of_classes:
+        options["jitter"] = draw(st.none() | jitters)
     return tio.ImageFeature(
         channels=channels,
         dtype=dtype,

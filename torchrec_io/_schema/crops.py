@@ -64,7 +64,9 @@ class RandomResizedCrop(Spec):
 
     def __post_init__(self) -> None:
         set_fields(self, scale=_check_pair("scale", self.scale))
-        set_fields(self, ratio=_check_pair("ratio", self.ratio), flip=_check_flip(self.flip))
+        set_fields(
+            self, ratio=_check_pair("ratio", self.ratio), flip=check_probability("flip", self.flip)
+        )
         _check_group(self.group)
         if self.scale[1] > 1:
             raise SchemaError(f"scale must be at most 1, got {self.scale!r}")
@@ -115,7 +117,7 @@ class RandomCrop(Spec):
     group: str | None = None
 
     def __post_init__(self) -> None:
-        set_fields(self, size=check_size(self.size), flip=_check_flip(self.flip))
+        set_fields(self, size=check_size(self.size), flip=check_probability("flip", self.flip))
         _check_group(self.group)
 
     def __call__(self, height: int, width: int, rng: np.random.Generator) -> Crop:
@@ -147,7 +149,7 @@ class RandomFlip(Spec):
     group: str | None = None
 
     def __post_init__(self) -> None:
-        set_fields(self, flip=_check_flip(self.flip))
+        set_fields(self, flip=check_probability("flip", self.flip))
         _check_group(self.group)
 
     def __call__(self, height: int, width: int, rng: np.random.Generator) -> Crop:
@@ -194,7 +196,12 @@ def _check_pair(name: str, ends: Any) -> tuple[float, float]:
     return float(pair[0]), float(pair[1])
 
 
-def _check_flip(flip: Any) -> float:
-    if not is_number(flip) or not 0 <= flip <= 1:
-        raise SchemaError(f"flip must be a number from 0 to 1, got {flip!r}")
-    return float(flip)
+def check_probability(name: str, value: Any) -> float:
+    """Return an argument as a float.
+
+    Raises:
+        SchemaError: If the argument is not a number from 0 to 1.
+    """
+    if not is_number(value) or not 0 <= value <= 1:
+        raise SchemaError(f"{name} must be a number from 0 to 1, got {value!r}")
+    return float(value)

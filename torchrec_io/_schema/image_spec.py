@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Literal
 from ..checks import check_choice, is_integer
 from ..errors import SchemaError
 from .checks import check_integer, check_names, check_own_key, set_fields
+from .color_jitter import ColorJitter
 from .crops import Augment, check_size, group_of, is_number
 from .dtypes import ImageDType, dtype_name
 from .feature import Feature, Place
@@ -106,6 +107,10 @@ class ImageFeature(Feature):
             indices, such as the class numbers of a mask. Gray images of 8 bits keep their levels;
             others are then refused, and so are JPEGs, which do not keep class numbers. "index"
             needs ``channels=1``, the dtype "uint8", and ``filter="nearest"`` to resize.
+        jitter: Random change of the colors, a :class:`ColorJitter`, after resizing. It depends on
+            the same numbers as ``augment``, and on the name of the feature, whatever its group. All
+            elements of a SequenceFeature in a record get the same change. ``fill`` is not changed.
+            This needs ``channels=3`` and excludes ``animated``, ``names`` and "uint16".
         names: Names of classes, for images whose pixels are class numbers from 0; not for float
             dtypes. To resize them needs ``filter="nearest"``.
         key: Name of the stored feature; by default this feature's own name. Several features can
@@ -141,6 +146,7 @@ class ImageFeature(Feature):
     tf_compatible: bool = False
     filter: Literal["bilinear", "nearest"] = "bilinear"
     palette: Literal["color", "index"] = "color"
+    jitter: ColorJitter | None = None
     names: Sequence[str] | None = field(default=None, kw_only=True)
     key: str | None = field(default=None, kw_only=True)
 
@@ -161,6 +167,7 @@ class ImageFeature(Feature):
             set_fields(self, **{name: bool(getattr(self, name))})
         self._check_geometry()
         self._check_pixels()
+        self._check_jitter()
         self._check_decoder()
 
     def _check_geometry(self) -> None:
@@ -200,7 +207,17 @@ class ImageFeature(Feature):
         if self.animated:
             if self.channels != 3 or self.dtype == "uint16":
                 raise SchemaError("animated needs channels=3 and a dtype other than uint16")
-            self._refuse("animated", ("augment", "mixed", "apply_exif_orientation", "bitcast"))
+            names = ("augment", "mixed", "apply_exif_orientation", "bitcast", "jitter")
+            self._refuse("animated", names)
+
+    def _check_jitter(self) -> None:
+        if self.jitter is None:
+            return
+        if not isinstance(self.jitter, ColorJitter):
+            raise SchemaError(f"jitter must be a ColorJitter, got {self.jitter!r}")
+        if self.channels != 3 or self.dtype == "uint16":
+            raise SchemaError("jitter needs channels=3 and a dtype other than uint16")
+        self._refuse("jitter", ("names",))
 
     def _check_filter(self) -> None:
         is_resized = self.size is not None and self.resize is not None

@@ -91,7 +91,9 @@ def seeds() -> Iterator[bytes]:
             names=("a", "b"),
         ),
         "images": tio.SequenceFeature(tio.ImageFeature(channels=1)),
-        "renamed": tio.ImageFeature(key="image/encoded"),
+        "renamed": tio.ImageFeature(
+            key="image/encoded", jitter=tio.ColorJitter(0.4, (0, 2), 0.2, (-0.1, 0.5), p=0.8)
+        ),
     }
     for name, spec in specs.items():
         yield tio.Schema({name: spec}).to_json().encode()

@@ -1,7 +1,9 @@
-// Image files: the markers of JPEGs, and the filters of PNGs.
+// Images: the markers of JPEGs, the filters of PNGs, random crops and colors.
+#include <nanobind/stl/array.h>
 #include <nanobind/stl/variant.h>
 
 #include "bindings/arrays.h"
+#include "image/color_jitter.h"
 #include "image/jpeg_markers.h"
 #include "image/png.h"
 #include "image/random_crop.h"
@@ -10,6 +12,12 @@
 
 namespace tio {
 namespace {
+
+Philox philox_of(const nb::bytes& key) {
+  if (key.size() != 16) throw nb::value_error("a key must have 16 bytes");
+  const Bytes bytes{static_cast<const std::byte*>(key.data()), key.size()};
+  return {load<std::uint64_t>(bytes, 0), load<std::uint64_t>(bytes, 8)};
+}
 
 using CropTuple = std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t, bool>;
 
@@ -20,9 +28,7 @@ void bind_choose(nb::class_<Rule>& rule) {
       "choose",
       [](const Rule& self, std::int64_t height, std::int64_t width, nb::bytes key) -> CropTuple {
         if (height < 1 || width < 1) throw nb::value_error("an image must have pixels");
-        if (key.size() != 16) throw nb::value_error("a key must have 16 bytes");
-        const Bytes bytes{static_cast<const std::byte*>(key.data()), key.size()};
-        Philox random(load<std::uint64_t>(bytes, 0), load<std::uint64_t>(bytes, 8));
+        Philox random = philox_of(key);
         const Crop crop = self(height, width, random);
         return {crop.top, crop.left, crop.height, crop.width, crop.is_flipped};
       },
@@ -60,6 +66,48 @@ void bind_crops(nb::module_& m) {
   bind_choose(whole);
 }
 
+void bind_jitter(nb::module_& m) {
+  using Range = ColorJitter::Range;
+  using Pixels = nb::ndarray<std::uint8_t, nb::ndim<3>, nb::c_contig, nb::device::cpu>;
+  nb::class_<ColorJitter>(m, "ColorJitter", "The class of the same name in torchrec_io.")
+      .def(nb::new_([](const Range& brightness, const Range& contrast, const Range& saturation,
+                       const Range& hue, double probability) {
+             const ColorJitter jitter{{brightness, contrast, saturation, hue}, probability};
+             for (const Range& range : jitter.ranges) {
+               const double least = &range == &jitter.ranges.back() ? -0.5 : 0;
+               const double most = least == 0 ? ColorJitter::kMostFactor : 0.5;
+               if (!(least <= range[0] && range[0] <= range[1] && range[1] <= most)) {
+                 throw nb::value_error("a range is not valid");
+               }
+             }
+             return jitter;
+           }),
+           "brightness"_a, "contrast"_a, "saturation"_a, "hue"_a, "probability"_a,
+           "Args:\n"
+           "    brightness: Smallest and largest factor.\n"
+           "    contrast: Smallest and largest factor.\n"
+           "    saturation: Smallest and largest factor.\n"
+           "    hue: Smallest and largest part of the circle, from -0.5 to 0.5.\n"
+           "    probability: Probability that an image is changed.")
+      .def(
+          "apply",
+          [](const ColorJitter& self, const Pixels& pixels, const nb::bytes& key) {
+            if (pixels.shape(2) != 3 && pixels.shape(2) != 4) {
+              throw nb::value_error("pixels must have 3 or 4 channels");
+            }
+            Philox random = philox_of(key);
+            const ReleasedGil released;
+            apply(self.choose(random), pixels.data(), pixels.shape(0) * pixels.shape(1),
+                  static_cast<int>(pixels.shape(2)));
+          },
+          "pixels"_a.noconvert(), "key"_a,
+          "Change the colors of an image at random, in place.\n\n"
+          "Args:\n"
+          "    pixels: Levels [H, W, 3] or [H, W, 4]; the fourth channel is kept.\n"
+          "    key: Key of NumPy's Philox generator, whose random numbers are used; 16 bytes,\n"
+          "        little-endian.");
+}
+
 using Box = std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t>;
 using Part = std::tuple<double, double, double, double>;
 using Size = std::tuple<std::int64_t, std::int64_t>;
@@ -77,9 +125,7 @@ void bind_view(nb::module_& m) {
            "Args:\n"
            "    box: Left, top, right and bottom of the part that is cut out.\n"
            "    part: The part of the box that is resized, in the same form.\n"
-           "    size: Height and width after resizing.")
-      .def_prop_ro("shrinks_much", &ImageView::shrinks_much,
-                   "Whether the image shrinks so much that native resizing is not exact enough.");
+           "    size: Height and width after resizing.");
 }
 
 using Position = std::tuple<std::int64_t, std::int64_t>;
@@ -204,6 +250,7 @@ void bind_image(nb::module_& m) {
       "    False if the rows do not fill `data`, or if a filter is unknown.");
 
   bind_crops(m);
+  bind_jitter(m);
   bind_view(m);
   bind_rules(m);
 }

@@ -99,6 +99,11 @@ void set_pixels(ImageColumn& column, const WritableBuffer& memory, const Numbers
   if (tables) column.held.push_back(owner_of(*tables));
 }
 
+void set_jitter(ImageColumn& column, const ColorJitter& jitter, const nb::bytes& keys) {
+  column.jitter_random = generators_of(keys, column.is_done.size());
+  column.jitter = jitter;
+}
+
 std::vector<std::size_t> missing(const ImageColumn& column) {
   std::vector<std::size_t> images;
   for (std::size_t i = 0; i < column.is_done.size(); ++i) {
@@ -143,6 +148,8 @@ void bind_image_columns(nb::module_& m) {
           "    tables: Values to write for the levels 0 to 255 of each channel, as bytes; None "
           "for\n"
           "        the levels, one byte each.")
+      .def("set_jitter", &set_jitter, "jitter"_a, "keys"_a,
+           "Change the colors of the images, each with a key of 16 bytes for its random numbers.")
       .def("missing", &missing, "Return the positions of the images that were not decoded.");
 }
 

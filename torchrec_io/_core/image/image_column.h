@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "image/color_jitter.h"
 #include "image/philox.h"
 #include "image/view.h"
 #include "image/view_rule.h"
@@ -87,6 +88,8 @@ struct ColumnPixels {
 // A column of views of images, and where their pixels go.
 struct ImageColumn {
   ColumnViews views;
+  std::optional<ColorJitter> jitter;
+  std::vector<Philox> jitter_random;  // of each image, with `jitter`
   ColumnPixels pixels;
   std::vector<std::uint8_t> is_done;  // of each image: 1 if its pixels are written
   std::vector<Owner> held;            // what keeps the memory alive
@@ -135,7 +138,8 @@ void decode_columns(std::span<const Bytes> images, std::span<ImageColumn* const>
       const PlacedView& placed = column->views.views[image];
       const ImageView view = column->views.rule->decoded(placed);
       const auto target = column->pixels.target_of(image, placed);
-      if (target && column->views.rule->is_exact(view)) left.push_back({column, {view, *target}});
+      if (!target || !column->views.rule->is_exact(view)) continue;
+      left.push_back({column, {view, *target}});
     }
     const auto kind_of = [](const ViewTarget& part) {
       return std::pair(part.view.eighths, part.target.channels < 3);
@@ -145,7 +149,16 @@ void decode_columns(std::span<const Bytes> images, std::span<ImageColumn* const>
       const auto others = std::ranges::stable_partition(
           left, [&](const auto& part) { return kind_of(part.second) == kind; });
       std::vector<ViewTarget> parts;
-      for (auto at = left.begin(); at != others.begin(); ++at) parts.push_back(at->second);
+      std::vector<JitterChoice> jitters;
+      jitters.reserve(left.size());
+      for (auto at = left.begin(); at != others.begin(); ++at) {
+        const auto& [column, part] = *at;
+        parts.push_back(part);
+        if (!column->jitter) continue;
+        Philox random = column->jitter_random[image];
+        jitters.push_back(column->jitter->choose(random));
+        parts.back().jitter = &jitters.back();
+      }
       if (!is_open && !decoder.open(images[image], header, reason)) return;
       is_open = false;
       if (!decoder.decode(parts, reason)) return;

@@ -18,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "image/color_jitter.h"
 #include "image/pixels.h"
 #include "image/resample.h"
 #include "image/view.h"
@@ -29,7 +30,13 @@ class PartWriter {
  public:
   // The view must be valid. A pixel of the decoder has `levels` levels.
   PartWriter(const ViewTarget& part, int levels)
-      : view_(part.view), levels_(levels), writer_(part.target, levels, part.view) {
+      : view_(part.view),
+        levels_(levels),
+        jitter_(part.jitter),
+        writer_(part.target, part.jitter != nullptr ? kColorLevels : levels, part.view) {
+    if (jitter_ != nullptr) {
+      colors_.resize(static_cast<std::size_t>(view_.height * view_.width * kColorLevels));
+    }
     if (!view_.is_resized()) {
       kind_ = Kind::copied;
     } else if (view_.is_nearest) {
@@ -79,11 +86,12 @@ class PartWriter {
  private:
   enum class Kind : std::uint8_t { copied, nearest, averaged };
   static constexpr std::int64_t kRowsAtOnce = 8;
+  static constexpr int kColorLevels = 4;
 
   template <class Decoder>
   void write_next(Decoder& decoder) {
     const std::int64_t first = first_needed();
-    if (kind_ == Kind::copied) return writer_.write(decoder.at_column(first, view_.left), next_);
+    if (kind_ == Kind::copied) return finish(decoder.at_column(first, view_.left));
     if (kind_ == Kind::nearest) {
       const std::uint8_t* const stored = decoder.at_column(first, view_.left);
       std::uint8_t* out = row_.data();
@@ -100,11 +108,30 @@ class PartWriter {
                     static_cast<std::size_t>((right() - left()) * levels_), summed_.data());
       resample_columns(summed_.data(), *across_, levels_, row_.data());
     }
-    writer_.write(row_.data(), next_);
+    finish(row_.data());
+  }
+
+  // Writes the next row. Colors are changed when all rows are known.
+  void finish(const std::uint8_t* row) {
+    if (jitter_ == nullptr) return writer_.write(row, next_);
+    const auto pixels = static_cast<std::size_t>(view_.width);
+    std::uint8_t* const out = row_of_colors(next_);
+    if (levels_ == kColorLevels) {
+      std::memcpy(out, row, pixels * kColorLevels);
+    } else {
+      for (std::size_t x = 0; x < pixels; ++x) std::memset(out + x * kColorLevels, row[x], 3);
+    }
+    if (next_ + 1 < view_.height) return;
+    apply(*jitter_, colors_.data(), colors_.size() / kColorLevels, kColorLevels);
+    for (std::int64_t y = 0; y < view_.height; ++y) writer_.write(row_of_colors(y), y);
+  }
+  std::uint8_t* row_of_colors(std::int64_t row) {
+    return &colors_[static_cast<std::size_t>(row * view_.width * kColorLevels)];
   }
 
   ImageView view_;
   int levels_;
+  const JitterChoice* jitter_;
   PixelWriter writer_;
   Kind kind_ = Kind::copied;
   std::int64_t next_ = 0;  // row to write
@@ -113,6 +140,7 @@ class PartWriter {
   std::vector<const std::uint8_t*> inputs_;
   std::vector<std::int16_t> summed_;
   std::vector<std::uint8_t> row_;
+  std::vector<std::uint8_t> colors_;  // all rows, if their colors are changed
 };
 
 // Decodes views of an image and writes their pixels. The image is decoded once, and only as far as

@@ -59,10 +59,13 @@ struct ImageHeader {
   int components = 0;
 };
 
+struct JitterChoice;
+
 // Where a view of an image goes.
 struct ViewTarget {
   ImageView view;
   PixelTarget target;
+  const JitterChoice* jitter = nullptr;  // changes of its colors; null: none
 };
 
 }  // namespace tio

@@ -7,7 +7,6 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from ... import _core
-from ..._images.views import Views
 from ..._records.record_block import RecordBlock, RecordList
 from ..._schema.dtypes import numeric_bytes
 from ..._schema.stored_keys import StoredKey
@@ -19,6 +18,7 @@ from ..record_random import RecordRandom
 from ..threads import default_threads
 
 if TYPE_CHECKING:
+    from ..._images.views import Views
     from .image import ImageJob
 
 # No arena is larger, so the offsets of columns beyond do not matter.

@@ -13,6 +13,7 @@ from ... import _core
 from ..._images.bad_value import BadValueError
 from ..._images.decode import DecodedImage, decode_image, read_size, read_stored_size
 from ..._images.geometry import CropKey, KeyFactory, find_view
+from ..._images.jitter import change_colors, native_jitter
 from ..._images.levels import fill_values, inner_part, value_tables, write_levels
 from ..._images.native import column_formats, column_rule, is_fast
 from ..._images.random_crop import is_builtin
@@ -89,6 +90,10 @@ class ImageJob(NamedTuple):
             self.decoder.item_bytes,
             None if tables is None else tables.reshape(-1).view(np.uint8),
         )
+        if feature.jitter is not None:
+            records = self.elements.records.tolist()
+            keys = b"".join(self.decoder.jitter_key(block, each) for each in records)
+            column.set_jitter(native_jitter(feature.jitter), keys)
         return column
 
     def value(self, arena: Arena, position: int) -> Pixels:
@@ -206,9 +211,15 @@ class ImageDecoder(ElementDecoder):
 
     def decode(self, value: memoryview, block: LocatedBlock, record: int) -> _ImageValue:
         image = decode_image(value, self.feature, self._key(block, record))
+        if self.feature.jitter is not None:
+            image = change_colors(image, self.feature.jitter, self.jitter_key(block, record))
         *frames, height, width, channels = image.pixels.shape
         height, width = self.feature.size or (height, width)
         return _ImageValue((*frames, *self.feature.shape_of(height, width, channels)), image)
+
+    def jitter_key(self, block: LocatedBlock, record: int) -> bytes:
+        """Return the key of the random colors of a record; 16 bytes."""
+        return block.random_key(record, f"{self.name} jitter")
 
     def store(self, decoded: _ImageValue, out: Pixels) -> None:
         self.store_in(decoded, out.reshape(decoded.shape))
