@@ -208,6 +208,8 @@ def _loader(
 def _open_litdata(case: dict[str, Any], folder: str) -> Callable[[], _Batches]:
     from litdata import StreamingDataLoader  # noqa: PLC0415
 
+    # It would decode a window of samples for each one of a shuffled chunk.
+    os.environ["LITDATA_BATCH_DECODE"] = "0"
     dataset = open_litdata(case["url"], case["config"], folder, shuffle=True)
     return _loader(case, dataset, StreamingDataLoader)
 

@@ -70,7 +70,10 @@ def use_of(batches: Iterable[Any]) -> Use:
         tensors = [column] if isinstance(column, torch.Tensor) else column
         size += sum(each.nbytes for each in tensors)
         images += len(column)
-    return Use(images, size, *(end - begin for begin, end in zip(start, _counters(), strict=True)))
+    seconds, cpu, consumer, fresh = (
+        end - begin for begin, end in zip(start, _counters(), strict=True)
+    )
+    return Use(images, size, seconds, cpu, consumer, round(fresh))
 
 
 def _counters() -> tuple[float, float, float, int]:

@@ -170,7 +170,9 @@ def open_mosaicml(url: str, folder: str, **options: Any) -> Any:
     """Return a dataset of MDS files at a URL, which are kept in a folder."""
     _stand_in()
     from streaming import StreamingDataset  # noqa: PLC0415
+    from streaming.base.util import clean_stale_shared_memory  # noqa: PLC0415
 
+    clean_stale_shared_memory()  # an earlier process may have left its list of files there
     return StreamingDataset(remote=url, local=folder, **options)
 
 
