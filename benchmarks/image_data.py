@@ -12,6 +12,7 @@ import io
 import struct
 import subprocess
 import sys
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,7 @@ MEAN = (0.485, 0.456, 0.406)
 STD = (0.229, 0.224, 0.225)
 SHORT_SIDE = 256
 SEED = 3
-_HEIGHT, _WIDTH = 375, 500
+HEIGHT, WIDTH = 375, 500
 _PICTURES = 1024
 _RECORD = struct.Struct("<6i")  # of the limit program: box, mirrored, bytes of the file
 
@@ -106,6 +107,18 @@ def images_of(recipe: Recipe) -> list[bytes]:
         images.append(bytes(content[at : at + size]))
         at += size
     return images
+
+
+def photos(
+    sizes: Iterable[tuple[int, int]], file_format: str = "JPEG", *, quality: int = 92
+) -> Iterator[bytes]:
+    """Yield encoded photos of the given heights and widths, the same in each call."""
+    rng = np.random.default_rng(SEED)
+    photographs = _photographs()
+    for height, width in sizes:
+        file = io.BytesIO()
+        _picture(rng, photographs, height, width).save(file, file_format, quality=quality)
+        yield file.getvalue()
 
 
 def _folder() -> Path:
@@ -203,19 +216,13 @@ def _make_all() -> None:
     import torchrec_io as tio  # noqa: PLC0415  # not in the environments of peers
 
     _folder().mkdir(parents=True, exist_ok=True)
-    photographs = _photographs()
     stored: dict[str, list[bytes]] = {}
     for recipe in RECIPES.values():
         if recipe.name == "train":
             continue
         if recipe.records not in stored:
-            rng = np.random.default_rng(SEED)
-            size = (_HEIGHT, _WIDTH) if recipe.name == "crop" else (SIZE, SIZE)
-            images = []
-            for _ in range(_PICTURES):
-                file = io.BytesIO()
-                _picture(rng, photographs, *size).save(file, recipe.file_format, quality=92)
-                images.append(file.getvalue())
+            size = (HEIGHT, WIDTH) if recipe.name == "crop" else (SIZE, SIZE)
+            images = list(photos([size] * _PICTURES, recipe.file_format))
             stored[recipe.records] = images
             with tio.TFRecordWriter(recipe.records, index=True) as writer:
                 for number, image in enumerate(images):

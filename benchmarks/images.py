@@ -67,6 +67,8 @@ _PEERS = (
     _Peer("SPDL (FFmpeg)", "spdl", ("crop",), _OTHER),
     _Peer("Pillow in a DataLoader", "pillow", ("crop", "evaluate", "whole", "png")),
     _Peer("simplejpeg and Pillow in a DataLoader", "simplejpeg_pillow", ("crop",)),
+    _Peer("torchcodec in a DataLoader", "torchcodec", ("crop", "evaluate", "whole")),
+    _Peer("FFCV", "ffcv", ("crop",), _OTHER),
     _Peer("webdataset and Pillow in a DataLoader", "webdataset", ("crop",)),
 )
 # Rates of a peer with a recipe and a number of CPUs, one for each round: per CPU-second and second.

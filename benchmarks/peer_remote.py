@@ -41,12 +41,7 @@ def main() -> None:
         return
     memory = PeakMemory() if case.get("watches_memory", False) else None
     config = case["config"]
-    os.environ |= {
-        "AWS_ACCESS_KEY_ID": config["access_key_id"],
-        "AWS_SECRET_ACCESS_KEY": config["secret_access_key"],
-        "AWS_REGION": config["region"],
-        "S3_ENDPOINT_URL": config["endpoint"],
-    }
+    set_credentials(config)
     with tempfile.TemporaryDirectory() as folder:
         begin = time.perf_counter()
         batches = _READERS[library](case["url"], config, folder)
@@ -62,6 +57,16 @@ def main() -> None:
     result = {"seconds": seconds, "first": first, "digest": total % (1 << 64)}
     print(json.dumps(result | {"memory": 0 if memory is None else memory.bytes}), flush=True)
     os._exit(0)  # threads of some of them go on for long
+
+
+def set_credentials(config: dict[str, Any]) -> None:
+    """Set the environment variables that libraries without options for a store read."""
+    os.environ |= {
+        "AWS_ACCESS_KEY_ID": config["access_key_id"],
+        "AWS_SECRET_ACCESS_KEY": config["secret_access_key"],
+        "AWS_REGION": config["region"],
+        "S3_ENDPOINT_URL": config["endpoint"],
+    }
 
 
 def records_of(count: int) -> Iterator[bytes]:
@@ -151,24 +156,34 @@ def _stand_in() -> None:
     importlib.import_module("benchmarks.peers.mosaicml")
 
 
-def _write_mosaicml(folder: str, count: int) -> None:
+def write_mosaicml(folder: str, samples: Iterable[dict[str, Any]], columns: dict[str, str]) -> None:
+    """Write samples as MDS files."""
     _stand_in()
     from streaming import MDSWriter  # noqa: PLC0415
 
-    with MDSWriter(out=folder, columns={"data": "bytes"}, exist_ok=True) as writer:
-        for data in records_of(count):
-            writer.write({"data": data})
+    with MDSWriter(out=folder, columns=columns, exist_ok=True) as writer:
+        for sample in samples:
+            writer.write(sample)
+
+
+def open_mosaicml(url: str, folder: str, **options: Any) -> Any:
+    """Return a dataset of MDS files at a URL, which are kept in a folder."""
+    _stand_in()
+    from streaming import StreamingDataset  # noqa: PLC0415
+    from streaming.base.util import clean_stale_shared_memory  # noqa: PLC0415
+
+    clean_stale_shared_memory()  # an earlier process may have left its list of files there
+    return StreamingDataset(remote=url, local=folder, **options)
+
+
+def _write_mosaicml(folder: str, count: int) -> None:
+    write_mosaicml(folder, ({"data": data} for data in records_of(count)), {"data": "bytes"})
 
 
 def _read_mosaicml(
     url: str, _config: dict[str, Any], folder: str, *, shuffle: bool = False
 ) -> Iterable[torch.Tensor]:
-    _stand_in()
-    from streaming import StreamingDataset  # noqa: PLC0415
-
-    dataset = StreamingDataset(
-        remote=f"{url}mosaicml", local=folder, shuffle=shuffle, batch_size=_BATCH
-    )
+    dataset = open_mosaicml(f"{url}mosaicml", folder, shuffle=shuffle, batch_size=_BATCH)
     return DataLoader(dataset, batch_size=_BATCH, collate_fn=_stack)
 
 
@@ -179,19 +194,19 @@ def _stack(samples: list[dict[str, Any]]) -> torch.Tensor:
 # ---- litdata ----
 
 
-def _write_litdata(folder: str, count: int) -> None:
+def write_litdata(folder: str, samples: Iterable[dict[str, Any]]) -> None:
+    """Write samples in the format of LitData."""
     from litdata.streaming.writer import BinaryWriter  # noqa: PLC0415
 
     writer = BinaryWriter(folder, chunk_bytes="64MB")
-    for number, data in enumerate(records_of(count)):
-        writer[number] = {"data": data}
+    for number, sample in enumerate(samples):
+        writer[number] = sample
     writer.done()
     writer.merge(1)
 
 
-def _read_litdata(
-    url: str, config: dict[str, Any], folder: str, *, shuffle: bool = False
-) -> Iterable[torch.Tensor]:
+def open_litdata(url: str, config: dict[str, Any], folder: str, *, shuffle: bool) -> Any:
+    """Return a dataset of LitData's files at a URL, which are kept in a folder."""
     from litdata import StreamingDataset  # noqa: PLC0415
     from litdata.streaming import downloader  # noqa: PLC0415
 
@@ -203,9 +218,17 @@ def _read_litdata(
         "endpoint_url": config["endpoint"],
         "region_name": config["region"],
     }
-    dataset = StreamingDataset(
-        f"{url}litdata", cache_dir=folder, shuffle=shuffle, storage_options=storage_options
-    )
+    return StreamingDataset(url, cache_dir=folder, shuffle=shuffle, storage_options=storage_options)
+
+
+def _write_litdata(folder: str, count: int) -> None:
+    write_litdata(folder, ({"data": data} for data in records_of(count)))
+
+
+def _read_litdata(
+    url: str, config: dict[str, Any], folder: str, *, shuffle: bool = False
+) -> Iterable[torch.Tensor]:
+    dataset = open_litdata(f"{url}litdata", config, folder, shuffle=shuffle)
     return DataLoader(dataset, batch_size=_BATCH, collate_fn=_stack)
 
 

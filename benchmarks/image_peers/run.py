@@ -86,3 +86,4 @@ def main() -> None:
 
 if __name__ == "__main__":
     main()
+    os._exit(0)  # FFCV's writer does not let a process end

@@ -1,0 +1,123 @@
+"""Does the consumer's thread limit how many CPUs can decode images?
+
+python -m benchmarks.many_cores [--scale 1] [--rounds 3] [--threads 2]
+
+The consumer's share is the CPU time of the thread that iterates, divided by that of the process.
+Fresh pages are the bytes of minor page faults, divided by the bytes of the batches.
+"""
+
+from __future__ import annotations
+
+import resource
+import tempfile
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+import torchrec_io as tio
+from benchmarks.common import arguments, spread, table
+from benchmarks.image_data import HEIGHT, SIZE, WIDTH, photos
+
+_IMAGES = 1024
+# Large batches of whole images take fresh pages: memory of less than 32 MiB is reused by malloc.
+_BATCH = 256
+_FEATURES = {
+    "crops": tio.ImageFeature(size=(SIZE, SIZE), augment=tio.RandomResizedCrop()),
+    "whole images": tio.ImageFeature(),
+}
+
+
+class Use(NamedTuple):
+    """What an epoch used.
+
+    Attributes:
+        images: Number of images.
+        bytes: Bytes of the batches.
+        seconds: Seconds by wall clock.
+        cpu_seconds: CPU time of the process in seconds.
+        consumer_seconds: CPU time of the thread that iterates in seconds.
+        fresh_bytes: Bytes of the pages that the kernel provided.
+    """
+
+    images: int
+    bytes: int
+    seconds: float
+    cpu_seconds: float
+    consumer_seconds: float
+    fresh_bytes: int
+
+    @property
+    def consumer_share(self) -> float:
+        """CPU time of the consumer's thread, relative to that of the process."""
+        return self.consumer_seconds / self.cpu_seconds
+
+    @property
+    def fresh_share(self) -> float:
+        """Bytes of fresh pages, relative to those of the batches."""
+        return self.fresh_bytes / self.bytes
+
+
+def use_of(batches: Iterable[Any]) -> Use:
+    """Read all batches of images and return what that used."""
+    images = size = 0
+    start = _counters()
+    for batch in batches:
+        column = batch["image"]
+        tensors = [column] if isinstance(column, torch.Tensor) else column
+        size += sum(each.nbytes for each in tensors)
+        images += len(column)
+    seconds, cpu, consumer, fresh = (
+        end - begin for begin, end in zip(start, _counters(), strict=True)
+    )
+    return Use(images, size, seconds, cpu, consumer, round(fresh))
+
+
+def _counters() -> tuple[float, float, float, int]:
+    faults = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    fresh = faults * resource.getpagesize()
+    return time.perf_counter(), time.process_time(), time.thread_time(), fresh
+
+
+def _write(path: str, count: int) -> None:
+    """Write photos of different sizes, as in ImageNet."""
+    rng = np.random.default_rng(0)
+    scales = rng.uniform(0.5, 1.5, (count, 2))
+    sizes = (scales * (HEIGHT, WIDTH)).astype(int).tolist()
+    with tio.TFRecordWriter(path, index=True) as writer:
+        for image in photos(sizes):
+            writer.write({"image": image})
+
+
+def _print_shares(path: str, threads: int, rounds: int) -> None:
+    """Print the consumer's share and the fresh pages, after an epoch that is not counted."""
+    rows = []
+    for name, image in _FEATURES.items():
+        dataset = tio.TFRecordDataset(
+            path, {"image": image}, batch_size=_BATCH, shuffle=True, num_threads=threads
+        )
+        _, *uses = [use_of(dataset) for _ in range(1 + rounds)]
+        rates = [use.images / use.seconds for use in uses]
+        shares = [100 * use.consumer_share for use in uses]
+        fresh = [use.fresh_share for use in uses]
+        rows.append([name, threads, spread(rates, 0), spread(shares, 1), spread(fresh)])
+    headers = ["Images", "Threads", "Images/s", "Consumer's share of CPU time, %"]
+    print(table([*headers, "Fresh pages, bytes relative to the batches"], rows))
+
+
+def main() -> None:
+    """Print the tables."""
+    parser = arguments(__doc__, rounds=3)
+    parser.add_argument("--threads", type=int, default=2, help="number of threads that decode")
+    parsed = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        path = str(Path(folder, "photos.tfrecord"))
+        _write(path, max(_BATCH, int(_IMAGES * parsed.scale)))
+        _print_shares(path, parsed.threads, parsed.rounds)
+
+
+if __name__ == "__main__":
+    main()
