@@ -74,7 +74,7 @@ class FakeStream:
         self.todo: deque[Callable[[], bool]] = deque()
 
     def record_event(self) -> FakeEvent:
-        event = FakeEvent()
+        event = FakeEvent(self)
         self.todo.append(event.happen)
         return event
 
@@ -83,12 +83,21 @@ class FakeStream:
 
 
 class FakeEvent:
-    def __init__(self) -> None:
+    def __init__(self, stream: FakeStream) -> None:
         self.happened = False
+        self.stream = stream
 
     def happen(self) -> bool:
         self.happened = True
         return True
+
+    def query(self) -> bool:
+        return self.happened
+
+    def synchronize(self) -> None:
+        """Let the work before it run."""
+        while not self.happened:
+            self.stream.todo.popleft()()
 
 
 class _Memory:

@@ -50,6 +50,7 @@ class ExampleParser:
         names: Flat names of the features that have a column.
         paths: Paths of nested features, by flat name.
         padded: Padding of the padded columns, by flat name.
+        images: Spec of each column of images that a device decodes, by flat name.
     """
 
     def __init__(self, schema: Schema, deferred: Collection[str] = ()) -> None:
@@ -85,6 +86,7 @@ class ExampleParser:
         self.names = tuple(name for name in schema if name not in self._deferred)
         self.paths = dict(schema.paths)
         self.padded = {b.name: b.padding for b in made if b.padding is not None}
+        self.images = {b.name: b.image for b in made if b.image is not None}
 
     @classmethod
     def of(cls, schema: Schema) -> ExampleParser:

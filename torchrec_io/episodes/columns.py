@@ -21,7 +21,7 @@ from .._parsing.layout import (
     Values,
     names_of,
 )
-from .._tensors.arena import allocate_for
+from .._tensors.arena import Allocate, allocate_arena, allocate_for
 from .._tensors.batch import VALID, Batch
 from .._tensors.columns import Columns, Form
 from .._tensors.gather import spans_of
@@ -99,6 +99,8 @@ def gather(
     rows: Ints,
     steps: Mapping[str, StepRows],
     valid: Mapping[str, Mask],
+    *,
+    allocate: Allocate = allocate_arena,
 ) -> Batch:
     """Return a batch of rows of the columns of a batch, or of steps of the columns in ``steps``.
 
@@ -108,6 +110,7 @@ def gather(
         rows: Row of each sample in ``batch``.
         steps: Steps of each sample, by the name of the column.
         valid: Which steps exist, by the name of the column; the batch has these masks in a dict.
+        allocate: Function that allocates the arena.
     """
     old = batch.columns
     arena = batch.arena.numpy()
@@ -126,8 +129,8 @@ def gather(
     columns += placed.values()
     padded = {name: how for name, how in old.form.padded.items() if name not in steps}
     paths = {**old.form.paths, **{f"{VALID}/{name}": (VALID, name) for name in valid}}
-    form = Form((*names, *masks), padded, paths)
-    tensor = allocate_for(room.size, columns, len(rows), padded)
+    form = Form((*names, *masks), padded, paths, old.form.images)
+    tensor = allocate_for(room.size, columns, len(rows), padded, allocate=allocate)
     made = tensor.numpy()
     copy.write(made)
     for name, column in placed.items():

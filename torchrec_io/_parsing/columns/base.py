@@ -45,8 +45,11 @@ class ColumnBuilder:
         has_layout: Whether :meth:`lay_out` does something; False for most dense columns.
         padding: Padding of the column; None if it is not padded.
         limits: Limits of valid values; None if they are not checked.
+        image: Spec, without ``augment`` and ``crop``, of images that are decoded when a batch is
+            moved to a device; None for other columns.
     """
 
+    image: Any = None
     dense: tuple[str, tuple[int, ...]] | None = None
     padding: Padding | None = None
     has_layout = True
