@@ -121,6 +121,14 @@ def test_jpegs_that_the_device_refuses(codec: Codec) -> None:
     assert (caught.value.record, caught.value.feature) == (1, "image")
 
 
+def test_a_device_holds_few_whole_images(codec: Codec, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(encoded_images, "_MOST_PIXELS", 2 * 40 * 75)
+    expected = batch_of("auto", size=(40, 75), resize="contain")["image"]
+    found = batch_of("cuda", size=(40, 75), resize="contain").to("cpu")["image"]
+    assert float((found.double() - expected.double()).abs().max()) <= 1
+    assert [len(each) for each in codec.seen] == [1, 1, 1, 1]
+
+
 def test_damage_is_an_error_of_the_record(tmp_path: Path) -> None:
     files = images()
     records = [record_of(data) for data in (files[0], files[0][:-40], files[7])]

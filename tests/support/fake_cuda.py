@@ -35,6 +35,7 @@ class FakeGpu:
         monkeypatch.setattr(cuda, "_is_in_bad_fork", lambda: False)
         monkeypatch.setattr(cuda, "device_count", lambda: 2)
         monkeypatch.setattr(cuda, "current_device", lambda: 1)
+        monkeypatch.setattr(cuda, "device", contextlib.nullcontext)
         monkeypatch.setattr(cuda, "Stream", self._new_stream)
         monkeypatch.setattr(cuda, "stream", self._switched)
         monkeypatch.setattr(cuda, "current_stream", self._current_stream)

@@ -131,7 +131,12 @@ def dataset_of(paths: list[str], kind: str) -> Any:
     if kind == "mixture":
         parts = [tio.TFRecordDataset(each, SCHEMA) for each in paths]
         return tio.mix(parts, weights=[0.5, 0.5], seed=1, batch_size=100)
-    return tio.TFRecordDataset(paths, SCHEMA, batch_size=200, shuffle=True)
+    options: dict[str, Any] = {}
+    if kind == "packed":
+        options = {"pack": tio.Pack(4, key="tokens"), "on_error": "skip"}
+    return tio.TFRecordDataset(
+        paths, SCHEMA, batch_size=20 if options else 200, shuffle=True, **options
+    )
 
 
 def first_ids(batches: Any, count: int = 5) -> list[list[int]]:
@@ -149,6 +154,7 @@ def first_ids(batches: Any, count: int = 5) -> list[list[int]]:
         ("dataset", "make_loader"),
         ("stream", "make_loader"),
         ("mixture", "make_loader"),
+        ("packed", "make_loader"),
         ("dataset", "dataset"),
         ("dataset", "loader"),
         ("dataset", "DataLoader"),

@@ -82,7 +82,9 @@ class RecordLoader:
         return self
 
     def allocating(self, allocate: Allocate) -> Self:
-        """Return this loader with another function that allocates the arenas of batches."""
+        """Return this loader with a function that allocates the arenas of batches."""
+        if allocate is self.parser.allocate:
+            return self
         other = copy.copy(self)
         other.parser = self.parser.allocating(allocate)
         return other

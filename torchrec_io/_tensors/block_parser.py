@@ -60,7 +60,7 @@ class BlockParser:
     allocate: Allocate = staticmethod(allocate_arena)
 
     def allocating(self, allocate: Allocate) -> Self:
-        """Return this parser with another function that allocates the arenas of batches."""
+        """Return this parser with a function that allocates the arenas of batches."""
         other = copy.copy(self)
         other.allocate = allocate
         return other

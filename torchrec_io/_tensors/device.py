@@ -60,7 +60,8 @@ def lock_memory(memory: npt.NDArray[np.uint8]) -> bool:
         _clear_error()
         return False
     # It runs before the array lets go of the pages. The end of the process unlocks them anyway.
-    weakref.finalize(memory, _unlock, address, os.getpid()).atexit = False
+    unlock = weakref.finalize(memory, _unlock, address, torch.cuda.current_device(), os.getpid())
+    unlock.atexit = False
     return True
 
 
@@ -70,9 +71,10 @@ def _clear_error() -> None:
         torch.ones(1, device="cuda")
 
 
-def _unlock(address: int, pid: int) -> None:
+def _unlock(address: int, device: int, pid: int) -> None:
     if pid == os.getpid():  # a forked child has no part in it
-        _cudart().cudaHostUnregister(address)
+        with torch.cuda.device(device):  # another one would get a context, which takes memory
+            _cudart().cudaHostUnregister(address)
 
 
 def _cudart() -> Any:
@@ -88,7 +90,9 @@ def pinned_arenas(loader: Any) -> Iterator[None]:
         loader: A dataset, or a loader with a ``dataset``. It changes nothing for those of other
             packages, and for DataLoader workers.
     """
-    session = getattr(getattr(loader, "dataset", loader), "_session", None)
+    session = getattr(loader, "_session", None)
+    if session is None:
+        session = getattr(getattr(loader, "dataset", None), "_session", None)
     if session is None:
         yield
         return
@@ -391,8 +395,8 @@ class _Copies:
             return part
 
         can_lock = self._locks_slots and can_pin()
-        source = _map_parts(data, "pin_memory", lock) if can_lock else pin_memory(data)
         with torch.cuda.stream(self._stream):
+            source = _map_parts(data, "pin_memory", lock) if can_lock else pin_memory(data)
             # PyTorch reuses its page-locked memory only after all copies from it.
             moved, done = move(source, self._device), self._stream.record_event()
         if in_slots:  # a worker would write to them as soon as they are let go of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +22,11 @@ from ..errors import DecodeError
 
 if TYPE_CHECKING:
     from .ragged import BytesArray
+
+
+# Whole images that a device holds while it decodes; 3 bytes each. A batch of 256 from ImageNet has
+# half as many.
+_MOST_PIXELS = 1 << 27
 
 
 class EncodedImages:
@@ -72,18 +77,18 @@ class EncodedImages:
         height, width = feature.size
         shape = (len(images), feature.channels, height, width)
         levels = torch.full(shape, feature.fill, dtype=torch.uint8, device=device)
-        found: Sequence[Tensor | None] = [None] * len(jpegs)
-        decoder = decoder_of(device)
-        if decoder is not None and jpegs:
+        decoder, left = decoder_of(device), jpegs
+        if decoder is not None:
             mode = "RGB" if feature.channels == 3 else "GRAY"
             decode = functools.partial(decoder, mode=mode, device=device)
-            found = _decode_together(decode, [images[at] for at in jpegs])
-        left = []
-        for at, image in zip(jpegs, found, strict=True):
-            if image is None or list(image.shape[1:]) != views["image"][at].tolist():
-                left.append(at)
-            else:
-                _write_view(image, views[at], levels[at])
+            left = []
+            for group in _groups(jpegs, views):
+                found = _decode_together(decode, [images[at] for at in group])
+                for at, image in zip(group, found, strict=True):
+                    if image is None or list(image.shape[1:]) != views["image"][at].tolist():
+                        left.append(at)
+                    else:
+                        _write_view(image, views[at], levels[at])
         decoded = self._decode_on_cpu(images, views, left)
         for at in np.flatnonzero(views["image"][:, 0] == 0).tolist():
             decoded[at] = images[at].view(height, width, feature.channels)
@@ -112,6 +117,21 @@ class EncodedImages:
             first = min(errors)
             raise DecodeError(errors[first], record=first, feature=self._name)
         return decoded
+
+
+def _groups(jpegs: Sequence[int], views: Views) -> Iterator[list[int]]:
+    """Yield JPEGs that are decoded together: up to a number of pixels, or a single one."""
+    group: list[int] = []
+    pixels = 0
+    for at in jpegs:
+        size = int(views["image"][at].prod())
+        if group and pixels + size > _MOST_PIXELS:
+            yield group
+            group, pixels = [], 0
+        group.append(at)
+        pixels += size
+    if group:
+        yield group
 
 
 def decoder_of(device: torch.device) -> Callable[..., Any] | None:
