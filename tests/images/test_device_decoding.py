@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import pickle
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from torch.utils._pytree import tree_map
 
 import torchrec_io as tio
 from tests.support.images import encoded, oriented, record_of, smooth
@@ -150,6 +152,30 @@ def test_samples_are_decoded_and_can_be_joined() -> None:
     assert torch.equal(tio.collate(samples[2:5]).to("cpu")["image"], expected[2:5])
     assert torch.equal(batch.select([6, 1]).to("cpu")["image"], expected[[6, 1]])
     assert batch[:0].to("cpu")["image"].shape == (0, 3, 32, 24)
+
+
+def test_batches_of_every_origin(tmp_path: Path) -> None:
+    path = write_tfrecord(tmp_path / "a", [record_of(each, at) for at, each in enumerate(images())])
+    expected = batch_of("auto", size=(32, 24))["image"]
+    schema = {"image": tio.ImageFeature(size=(32, 24), decoder="cuda")}
+    options: Any = {"batch_size": 8, "device": "cpu"}
+    [(keys, batch)] = tio.make_loader(tio.TFRecordDataset(path, schema, with_key=True), **options)
+    assert len(keys) == 8
+    assert torch.equal(batch["image"], expected)
+    [batch] = tio.make_loader(tio.TFRecordMapDataset(path, schema), **options)
+    assert torch.equal(batch["image"], expected)
+    parts = [tio.TFRecordDataset(path, schema), tio.TFRecordDataset(path, schema)]
+    mixed = tio.mix(parts, weights=[1, 1], batch_size=4, source="part")
+    batch = next(iter(tio.make_loader(mixed, device="cpu")))
+    counts = [int((batch["part"] == part).sum()) for part in range(2)]
+    rows = [row for part in range(2) for row in batch["image"][batch["part"] == part]]
+    assert all(map(torch.equal, rows, [*expected[: counts[0]], *expected[: counts[1]]]))
+    stored = tio.parse_examples([record_of(images()[0])], schema)
+    copies = [pickle.loads(pickle.dumps(stored)), tree_map(torch.clone, stored)]
+    for copy in copies:
+        assert torch.equal(copy.to("cpu")["image"], expected[:1])
+    assert torch.equal(stored.to_tensordict()["image"], expected[:1])
+    assert stored.to("meta")["image"].shape == (1, 3, 32, 24)
 
 
 @pytest.mark.parametrize("method", [None, "fork", "spawn"])

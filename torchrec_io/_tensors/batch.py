@@ -312,6 +312,8 @@ class Batch:
         Raises:
             ValueError: If the batch has padded columns and a column named ``"lengths"``.
         """
+        if self.columns.form.images:
+            return self.to(self.device).to_tensordict()
         return interop.to_tensordict(
             self._values, self.lengths, [self.num_records] if self.columns.form.names else []
         )

@@ -184,7 +184,7 @@ class Columns(TensorParts):
             device: The device.
             moved: These columns on the device.
         """
-        images = {name: images.decode(device) for name, images in self.encoded().items()}
+        images = {name: images.to(device) for name, images in self.encoded().items()}
         return Columns.of_values({**moved.views(), **images}, moved.form._replace(images={}))
 
     def with_values(self, values: Mapping[str, Any]) -> Columns:

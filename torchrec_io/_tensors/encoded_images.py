@@ -54,11 +54,12 @@ class EncodedImages:
         shape = [len(self), *(self._feature.known_shape or ())]
         return f"EncodedImages({self._feature.dtype}{shape} once decoded; see batch.to(device))"
 
-    def decode(self, device: torch.device | str = "cpu") -> Tensor:
+    def to(self, device: torch.device | str | int, non_blocking: bool = False) -> Tensor:
         """Decode the images.
 
         Args:
             device: Device of the Tensor. On CUDA, nvJPEG decodes JPEGs.
+            non_blocking: Ignored: the CPU waits until the images are decoded.
 
         Returns:
             The Tensor ``[B, C, H, W]``, or ``[B, H, W, C]``, of the feature's ``dtype``.
@@ -67,6 +68,7 @@ class EncodedImages:
             DecodeError: If an image cannot be decoded, also not by the CPU.
             ImportError: If torchcodec is missing, for a CUDA device.
         """
+        del non_blocking
         device, feature = torch.device(device), self._feature
         values = self._stored.views()
         heads = [value[: VIEW.itemsize].numpy().tobytes() for value in values]
