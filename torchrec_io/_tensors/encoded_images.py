@@ -38,7 +38,7 @@ class EncodedImages:
     Args:
         name: Flat name of the column.
         stored: A view and an image for each record; see
-            :class:`torchrec_io._parsing.columns.image.EncodedImageBuilder`.
+            :class:`torchrec_io._parsing.columns.encoded_image.EncodedImageBuilder`.
         feature: Spec of the images, without ``crop`` and ``augment``.
     """
 
