@@ -35,7 +35,7 @@ JITTER = tio.ColorJitter(0.5)
         ({"mixed": "stack"}, "mixed must be one of 'list', 'pad'"),
         ({"mixed": "pad", "size": (2, 2)}, "mixed='pad' excludes"),
         ({"mixed": "pad", "channels": 0}, "mixed='pad' excludes"),
-        ({"decoder": "opencv"}, "decoder must be one of 'auto', 'native', 'pillow', None"),
+        ({"decoder": "opencv"}, "decoder must be one of 'auto', 'native', 'pillow', 'cuda', None"),
         ({"dtype": "uint16", "size": (2, 3)}, "needs resize=None"),
         # Masks.
         ({"filter": "bicubic"}, "filter must be"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,19 @@ def test_the_device_takes_no_waiting_time(paths: list[str]) -> None:
     assert stats.copying > 0
     check_times(stats, threads=2)
     assert "copies batches for" in loader.describe()
+
+
+@pytest.mark.parametrize("batch_size", [4, None])
+def test_processor_time_of_the_loop(paths: list[str], batch_size: int | None) -> None:
+    dataset = tio.TFRecordDataset(paths, SCHEMA, num_threads=1)
+    loader = tio.make_loader(dataset, batch_size=batch_size)
+    assert loader.stats().consumer == 0
+    before = time.thread_time()
+    list(loader)
+    used = time.thread_time() - before
+    found = loader.stats().consumer
+    assert 0 < found < used if batch_size else found == 0
+    assert dataset.stats().consumer == 0
 
 
 # ---- map-style datasets ----

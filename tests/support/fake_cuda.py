@@ -35,6 +35,7 @@ class FakeGpu:
         monkeypatch.setattr(cuda, "_is_in_bad_fork", lambda: False)
         monkeypatch.setattr(cuda, "device_count", lambda: 2)
         monkeypatch.setattr(cuda, "current_device", lambda: 1)
+        monkeypatch.setattr(cuda, "device", contextlib.nullcontext)
         monkeypatch.setattr(cuda, "Stream", self._new_stream)
         monkeypatch.setattr(cuda, "stream", self._switched)
         monkeypatch.setattr(cuda, "current_stream", self._current_stream)
@@ -74,7 +75,7 @@ class FakeStream:
         self.todo: deque[Callable[[], bool]] = deque()
 
     def record_event(self) -> FakeEvent:
-        event = FakeEvent()
+        event = FakeEvent(self)
         self.todo.append(event.happen)
         return event
 
@@ -83,12 +84,21 @@ class FakeStream:
 
 
 class FakeEvent:
-    def __init__(self) -> None:
+    def __init__(self, stream: FakeStream) -> None:
         self.happened = False
+        self.stream = stream
 
     def happen(self) -> bool:
         self.happened = True
         return True
+
+    def query(self) -> bool:
+        return self.happened
+
+    def synchronize(self) -> None:
+        """Let the work before it run."""
+        while not self.happened:
+            self.stream.todo.popleft()()
 
 
 class _Memory:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import mmap
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch.utils.data import DataLoader
@@ -14,6 +16,7 @@ from tests.support.datasets import SCHEMA, ids_of, write_files
 from tests.support.every_kind import SCHEMA as EVERY_KIND
 from tests.support.every_kind import contents, make_batch, record, tensors_of
 from tests.support.tfrecord import write_tfrecord
+from torchrec_io._tensors import device as device_module
 
 pytestmark = [
     pytest.mark.gpu,
@@ -110,6 +113,38 @@ def test_make_loader_feeds_a_gpu(paths: list[str], workers: int) -> None:
     assert seen == expected
     loader.load_state_dict(states[2])
     assert ids_of(loader) == expected[3:]
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_large_batches_are_copied_from_where_they_are_made(tmp_path: Path, workers: int) -> None:
+    paths = write_files(tmp_path, [5000])  # arenas that cross in slots
+    dataset = tio.TFRecordDataset(paths, SCHEMA, batch_size=200, shuffle=True)
+    loader = tio.make_loader(
+        dataset,
+        num_workers=workers,
+        device="cuda",
+        multiprocessing_context="spawn" if workers else None,
+    )
+    for epoch in range(3):
+        loader.set_epoch(epoch)
+        expected = dataset.replace()
+        expected.set_epoch(epoch)
+        found = [batch["id"] for batch in loader]
+        assert [each.tolist() for each in found] == ids_of(expected)
+    with device_module.pinned_arenas(dataset):
+        batches = iter(dataset)
+    assert all(batch.is_pinned() for batch in batches)
+
+
+def test_memory_that_is_page_locked_in_place() -> None:
+    memory = np.frombuffer(mmap.mmap(-1, 1 << 16), np.uint8)
+    tensor = torch.from_numpy(memory)
+    assert not tensor.is_pinned()
+    assert device_module.lock_memory(memory)
+    assert tensor.is_pinned()
+    assert not device_module.lock_memory(memory)  # it is already
+    assert torch.ones(1, device="cuda").item() == 1  # no error is left
+    del tensor, memory
 
 
 def test_collating_into_page_locked_memory() -> None:

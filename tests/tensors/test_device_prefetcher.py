@@ -229,14 +229,18 @@ def any_device(monkeypatch: pytest.MonkeyPatch) -> None:
 class _Kept:
     """Instead of copies."""
 
-    def __init__(self, device: torch.device) -> None:
+    def __init__(self, device: torch.device, *, locks_slots: bool) -> None:
         assert device.type == "cuda"
+        assert not locks_slots
 
     def start(self, data: Any) -> Any:
         return data
 
     def finish(self, data: Any) -> Any:
         return data
+
+    def close(self) -> None:
+        pass
 
 
 SIZES = [13, 0, 7]

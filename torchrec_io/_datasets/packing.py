@@ -181,7 +181,7 @@ class RowLoader(RecordLoader):
             located = locate_run(self._locator, self.reader, plans, randoms, records)
             valid = [*itertools.takewhile(self._is_valid, located)]
             documents = [source.documents for source in sources[: len(valid)]]
-            rows = self._layout.make(batches[: len(valid)], valid, documents)
+            rows = self._layout.make(batches[: len(valid)], valid, documents, self.parser.allocate)
         return [
             Loaded(items, batch.first_numbers(), [])
             for items, batch in zip(rows, batches, strict=False)
@@ -222,7 +222,8 @@ class RowLoader(RecordLoader):
         source = self._layout.sources(batch, found)
         block = documents.block if source.records is None else documents.block.rows(source.records)
         located = self._locator.locate(block, random, image_threads())
-        [rows] = self._layout.make([batch], [located], [source.documents])  # all are valid
+        # All are valid.
+        [rows] = self._layout.make([batch], [located], [source.documents], self.parser.allocate)
         lost = np.append(np.flatnonzero(found[batch.documents] < 0), len(batch.documents))
         packed = Loaded(
             rows,

@@ -245,7 +245,8 @@ class PartsLoader(RecordLoader):
         if isinstance(items, Batch):
             values = {**items.columns.views(), name: torch.from_numpy(sources)}
             form = items.columns.form._replace(names=(*items.columns.form.names, name))
-            return Batch(in_arena(Columns.of_values(values, form)), has_views=False)
+            made = in_arena(Columns.of_values(values, form), self.parser.allocate)
+            return Batch(made, has_views=False)
         pairs = [
             (item, {**item, name: int(part)}) for item, part in zip(items, sources, strict=True)
         ]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from torch import Tensor
@@ -13,6 +14,7 @@ from .._parsing.failures import Ints
 from .._parsing.record_random import DEFAULT_RANDOM, RecordRandom
 from .._records.reader import Reader
 from .._records.record_block import RecordBlock
+from .._tensors.arena import Allocate
 from .._tensors.batch import Batch
 from .._tensors.block_parser import BlockParser
 from .._tensors.loaded import Loaded
@@ -78,6 +80,14 @@ class RecordLoader:
         """Return the loader of the same records for a dataset with other options."""
         del options
         return self
+
+    def allocating(self, allocate: Allocate) -> Self:
+        """Return this loader with a function that allocates the arenas of batches."""
+        if allocate is self.parser.allocate:
+            return self
+        other = copy.copy(self)
+        other.parser = self.parser.allocating(allocate)
+        return other
 
     def empty_items(self) -> Any:
         """Return the items of no records: a :class:`Batch` or a list."""

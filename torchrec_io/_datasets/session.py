@@ -17,6 +17,7 @@ from torch.utils.data import get_worker_info
 
 from .._order.progress import Place, Progress, from_state, place_of, to_state
 from .._storage.exit import close_at_exit
+from .._tensors.arena import Allocate, allocate_arena
 from .._tensors.trainers import ReadDataset, TrainerLoader, make_dicts, makes_dicts, trainer_hooks
 from .absent_features import warn_of_absent_features
 from .bad_records import ErrorHandler
@@ -79,6 +80,7 @@ class Session(Epochs):
         starts: Positions at which a loader of this package starts its iterations, which move no
             epoch: int64 ``[processes, PLACE_NUMBERS]`` in shared memory. None without such a
             loader.
+        allocate: Function that allocates the arenas of iterations that start now.
         newest: Position of the iteration of this process that started last.
     """
 
@@ -93,6 +95,7 @@ class Session(Epochs):
         # Where this worker's next iteration starts, if a state was loaded in the worker.
         self._loaded: Place | None = None
         self.starts: torch.Tensor | None = None
+        self.allocate: Allocate = allocate_arena
         self.newest: Position | None = None
         # Number of iterations that this process began as a worker.
         self._times_begun = 0
@@ -214,7 +217,7 @@ class Session(Epochs):
         self._latest.start(position)
         self.newest = position
         iteration = Iteration(
-            self.pipeline.loader,
+            self.pipeline.loader.allocating(self.allocate),
             position,
             self._latest,
             self.state.counters,

@@ -17,9 +17,9 @@ from .. import _core
 from ..timing.steps import active_profiler, profiler_range, range_name
 
 # The numbers of LoadingCounters: those that the native core counts, of which all but three are
-# nanoseconds; errors skipped, and records repeated; and the time at which the first item was asked
-# for.
-COUNTED = (*(counter.name for counter in _core.Counter), "skipped", "repeated")
+# nanoseconds; errors skipped, and records repeated; nanoseconds of the processor in the loop's
+# thread; and the time at which the first item was asked for.
+COUNTED = (*(counter.name for counter in _core.Counter), "skipped", "repeated", "consumer")
 _COUNTS = {"records", "bytes", "batches", "skipped", "repeated"}
 _BEGAN = len(COUNTED)
 COUNTER_NUMBERS = _BEGAN + 1
@@ -57,6 +57,8 @@ class LoadingStats:
         waiting_for_data: Time that the training loop waited for its next batch or sample.
         copying: Time that the training loop took to copy batches to the device. On CUDA, copies run
             in the background, and this is the time to start them.
+        consumer: Processor time that the thread of the training loop spent on its batches, in
+            seconds. 0 for samples and for the statistics of a dataset.
     """
 
     records: int = 0
@@ -73,6 +75,7 @@ class LoadingStats:
     waiting_for_consumer: float = 0.0
     waiting_for_data: float = 0.0
     copying: float = 0.0
+    consumer: float = 0.0
 
     @property
     def records_per_second(self) -> float:

@@ -28,6 +28,11 @@ def describe_images(dataset: Any) -> Iterator[str]:
 
 
 def _describe(feature: ImageFeature) -> str:
+    if feature.decoder == "cuda":
+        return (
+            "images: JPEGs are decoded by nvJPEG when a batch is moved to a CUDA device, natively "
+            "for the CPU; other images are decoded on the CPU as they are parsed"
+        )
     pngs = _PNGS if decodes_pngs(feature) else ""
     if decodes_jpegs(feature):
         return "images: " + ", ".join(filter(None, [_JPEGS, pngs, "other formats by Pillow"]))

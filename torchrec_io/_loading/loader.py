@@ -10,7 +10,17 @@ import os
 import pickle
 import sys
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sized
-from typing import TYPE_CHECKING, Any, Generic, TypedDict, TypeVar, Unpack, cast, overload
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Generic,
+    NamedTuple,
+    TypedDict,
+    TypeVar,
+    Unpack,
+    cast,
+    overload,
+)
 
 import torch
 from torch.utils.data import (
@@ -33,11 +43,11 @@ from .._datasets.statistics import LoadingStats
 from .._order.distributed import resolve_rank
 from .._order.progress import Place
 from .._storage.exit import close_at_exit
-from .._tensors.collate import collate
+from .._tensors.collate import collate, pin_collate
 from .._tensors.device import DevicePrefetcher, can_pin, check_device
 from .._tensors.trainers import trainer_hooks
 from ..checks import check_integer, counted
-from .images import describe_images
+from .images import describe_images, image_features
 from .loop_stats import LoopStats
 from .resumable import ResumableLoader
 from .sampling import SamplerEpochs, UnusedItems
@@ -66,12 +76,20 @@ class Loader(Generic[Item_co]):
     """
 
     def __init__(
-        self, batches: ResumableLoader, device: torch.device | None, described: Iterable[str]
+        self,
+        batches: ResumableLoader,
+        device: torch.device | None,
+        described: Iterable[str],
+        pinning: _Pinning,
     ) -> None:
         self.dataset: Any = batches.dataset
         self.device = device
         self._batches = batches
-        self._given: Any = batches if device is None else DevicePrefetcher(batches, device)
+        self._given: Any = batches
+        if device is not None:
+            self._given = DevicePrefetcher(batches, device)
+            self._given.makes_pinned = pinning.is_wanted
+            self._given.locks_slots = pinning.locks_slots
         self._described = list(described)
         self._has_loop = False  # that uses the worker processes
         self._num_workers = batches.num_workers
@@ -193,6 +211,18 @@ class Loader(Generic[Item_co]):
         return f"Loader({self.dataset!r}, num_workers={self._num_workers}{device})"
 
 
+class _Pinning(NamedTuple):
+    """How the batches of a loader get into page-locked memory.
+
+    Attributes:
+        is_wanted: Whether they do.
+        locks_slots: Whether the memory that workers share is page-locked.
+    """
+
+    is_wanted: bool
+    locks_slots: bool
+
+
 class _LoaderOptions(TypedDict, total=False):
     """Arguments of :func:`make_loader` that do not change what the loader yields."""
 
@@ -275,9 +305,10 @@ def make_loader(
             record.
         device: Device of the batches; they are copied by a :class:`DevicePrefetcher`. By default
             they stay where they are made.
-        pin_memory: Put batches into page-locked memory; by default if ``device`` is CUDA. Ignored
-            without CUDA. With False, a batch for a CUDA device is copied into page-locked memory by
-            the loop, on its way to the device.
+        pin_memory: Put batches into page-locked memory; by default if ``device`` is CUDA, and then
+            they are made in it where this is possible. Ignored without CUDA. With False, a batch
+            for a CUDA device is copied into page-locked memory by the loop, on its way to the
+            device.
         collate_fn: Called with each item that the loader would yield: a Batch (``(keys, Batch)``,
             or a list without a schema), or each sample without ``batch_size``. For a map-style
             dataset it is called with the list of samples; the default is :func:`collate`.
@@ -309,10 +340,15 @@ def make_loader(
         raise ValueError("timeout is for worker processes: it needs num_workers=1 or more")
     target = None if device is None else check_device(device)
     on_cuda = target is not None and target.type == "cuda"
+    if target is not None and any(each.decoder == "cuda" for each in image_features(dataset)):
+        from .._tensors.encoded_images import decoder_of  # noqa: PLC0415  # rarely needed
+
+        decoder_of(target)  # to find now that it is missing
     wanted = on_cuda if pin_memory is None else pin_memory
+    is_pinned = wanted and can_pin()
     options: dict[str, Any] = {
         "num_workers": num_workers,
-        "pin_memory": wanted and can_pin(),
+        "pin_memory": is_pinned,
         "persistent_workers": num_workers > 0,
         "timeout": timeout,
         "worker_init_fn": functools.partial(_init_worker, worker_init_fn),
@@ -326,6 +362,8 @@ def make_loader(
                 "map-style datasets"
             )
         dataset = _with_batch_size(dataset, batch_size)
+        if is_pinned and on_cuda and num_workers and _yields_arenas(dataset, collate_fn):
+            options["pin_memory"] = False  # which would copy
         batches = _of_records(dataset, collate_fn, options)
     elif hasattr(dataset, "__len__") and not isinstance(dataset, IterableDataset):
         batches = _of_numbers(dataset, batch_size, sampler, collate_fn, options)
@@ -345,7 +383,15 @@ def make_loader(
         _about_device(target),
         f"states: {batches.description}",
     ]
-    return Loader(batches, target, described)
+    locks_slots = is_pinned and not options["pin_memory"]
+    return Loader(batches, target, described, _Pinning(wanted, locks_slots))
+
+
+def _yields_arenas(dataset: RecordDataset, collate_fn: Callable[[Any], Any] | None) -> bool:
+    """Return whether a loader yields the batches of a dataset as native code makes them."""
+    session = dataset._session
+    is_changed = collate_fn is not None or session.pipeline.options["transform"] is not None
+    return session.partition.in_batches and dataset.schema is not None and not is_changed
 
 
 def _of_records(
@@ -470,7 +516,8 @@ def _of_numbers(
         check_integer("batch_size", batch_size, 1)
         sampled = BatchSampler(given, batch_size, drop_last=False)
         items = {"batch_sampler": UnusedItems(sampled, batches.starts)}
-        collate_fn = collate_fn or collate
+        # In workers, it collates into ordinary memory.
+        collate_fn = collate_fn or (pin_collate if options["pin_memory"] else collate)
     batches.loader = DataLoader(dataset, collate_fn=collate_fn, **items, **options)
     return batches
 

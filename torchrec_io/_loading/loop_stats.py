@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import nullcontext
-from time import monotonic_ns
+from time import monotonic_ns, thread_time_ns
 from typing import Any
 
 import torch
@@ -21,7 +21,7 @@ from .._datasets.statistics import (
 from ..timing.steps import active_profiler, profiler_range
 from .images import image_features
 
-_BATCHES, _WAITING, _COPYING = map(COUNTED.index, ("batches", "waiting_for_data", "copying"))
+_WAITING, _COPYING, _CONSUMER = map(COUNTED.index, ("waiting_for_data", "copying", "consumer"))
 
 _END = object()
 
@@ -55,11 +55,14 @@ class LoopStats:
                 is_profiled = active_profiler() is not None
                 with profiler_range(WAITING_RANGE) if is_profiled else nullcontext():
                     meter.start()
+                    busy = thread_time_ns() if batches else 0  # too slow for single samples
                     item = _END
                     try:
                         item = next(items, _END)
                     finally:
                         meter.stop(batches=0 if item is _END else batches)
+                        if batches:
+                            self._counters.add("consumer", thread_time_ns() - busy)
                 if item is _END:
                     return
                 yield item
@@ -89,6 +92,7 @@ class LoopStats:
         each = [dataset._counted() for dataset in self._datasets]
         numbers = [sum(column) for column in zip(*each, strict=True)]
         numbers[_COPYING] = own[_COPYING]
+        numbers[_CONSUMER] = own[_CONSUMER]
         numbers[_WAITING] = own[_WAITING] - own[_COPYING]
         return numbers
 

@@ -51,6 +51,7 @@ class ExampleParser:
         names: Flat names of the columns: of the features that have one, then of their masks.
         paths: Paths of nested columns, by flat name.
         padded: Padding of the padded columns, by flat name.
+        images: Spec of each column of images that a device decodes, by flat name.
     """
 
     def __init__(self, schema: Schema, deferred: Collection[str] = ()) -> None:
@@ -87,6 +88,7 @@ class ExampleParser:
         self.names = (*(name for name in schema if name not in self._deferred), *masks)
         self.paths = {**schema.paths, **{mask: (VALID, name) for mask, name in masks.items()}}
         self.padded = {b.name: b.padding for b in made if b.padding is not None}
+        self.images = {b.name: b.image for b in made if b.image is not None}
 
     @classmethod
     def of(cls, schema: Schema) -> ExampleParser:

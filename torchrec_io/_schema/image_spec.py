@@ -22,8 +22,12 @@ _CHOICES: dict[str, tuple[str | None, ...]] = {
     "mixed": ("list", "pad"),
     "filter": ("bilinear", "nearest"),
     "palette": ("color", "index"),
-    "decoder": ("auto", "native", "pillow", None),
+    "decoder": ("auto", "native", "pillow", "cuda", None),
 }
+_NOT_BY_CUDA = (
+    *("fast", "tf_compatible", "apply_exif_orientation", "bitcast", "animated", "palette"),
+    *("filter", "mixed", "names", "jitter"),
+)
 _DTYPES = ("uint8", "uint16", "float32", "float64", "float16", "bfloat16")
 
 
@@ -78,7 +82,9 @@ class ImageFeature(Feature):
         decoder: "auto" decodes natively JPEGs, if this build has libjpeg-turbo, and most PNGs, if
             it has libdeflate; docs/images.md says which PNGs. It decodes other images with Pillow.
             "native" is the same, but refused without both libraries; "pillow" decodes all images
-            with Pillow, which accepts some damaged JPEGs, such as one whose scan was cut. ``None``:
+            with Pillow, which accepts some damaged JPEGs, such as one whose scan was cut. "cuda"
+            decodes JPEGs with nvJPEG when a batch is moved to a CUDA device, which needs ``size``
+            and torchcodec; docs/images.md says how. ``None``:
             the column is a :class:`BytesArray` ``[B]`` of the stored bytes, to be decoded
             elsewhere; the other arguments are then refused.
         apply_exif_orientation: Whether to rotate images as their EXIF data says. TensorFlow does
@@ -135,7 +141,7 @@ class ImageFeature(Feature):
     crop: Sequence[int] | None = None
     augment: Augment | None = None
     mixed: Literal["list", "pad"] = "list"
-    decoder: Literal["auto", "native", "pillow"] | None = "auto"
+    decoder: Literal["auto", "native", "pillow", "cuda"] | None = "auto"
     apply_exif_orientation: bool = False
     bitcast: bool = False
     animated: bool = False
@@ -265,6 +271,13 @@ class ImageFeature(Feature):
             )
         if self.decoder == "pillow":
             self._refuse("decoder='pillow'", ("fast", "tf_compatible"))
+        if self.decoder == "cuda":
+            self._refuse("decoder='cuda'", _NOT_BY_CUDA)
+            if self.size is None or self.channels not in (1, 3) or self.dtype == "uint16":
+                raise SchemaError(
+                    "decoder='cuda' needs size, channels=1 or 3 and a dtype other than uint16, got "
+                    f"size={self.size}, channels={self.channels}, dtype={self.dtype!r}"
+                )
         if self.fast and self.tf_compatible:
             raise SchemaError("fast excludes tf_compatible, which decodes at full size")
         if self.decoder is None:
@@ -311,8 +324,10 @@ class ImageFeature(Feature):
         super().check_place(place)
         if place == "element":
             self._refuse("an element of a SequenceFeature", ("mixed",))
-            if self.decoder is None:
-                raise SchemaError("an element of a SequenceFeature excludes decoder=None")
+            if self.decoder in (None, "cuda"):
+                raise SchemaError(
+                    f"an element of a SequenceFeature excludes decoder={self.decoder!r}"
+                )
 
     def check_beside(self, name: str, features: Mapping[str, Feature]) -> None:
         """Check that random crops of several features say whether they are the same."""

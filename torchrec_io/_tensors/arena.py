@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from typing import TypeAlias
 
 import torch
 from torch import Tensor
@@ -10,6 +11,9 @@ from torch import Tensor
 from .. import _core
 from .._parsing.layout import Column, names_of
 from ..checks import counted
+
+# Function that allocates an arena of a number of bytes: uint8, aligned to 64 bytes.
+Allocate: TypeAlias = Callable[[int], Tensor]
 
 # More than the address space of any machine.
 _MOST_BYTES = 1 << 62
@@ -27,7 +31,7 @@ def allocate_for(
     padded: Collection[str] = (),
     *,
     if_padded: str = "a VarLenFeature, which is not padded to the longest record",
-    allocate: Callable[[int], Tensor] = allocate_arena,
+    allocate: Allocate = allocate_arena,
 ) -> Tensor:
     """Allocate the arena of a batch.
 

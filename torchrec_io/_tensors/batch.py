@@ -65,6 +65,8 @@ class Batch:
         self.origins: Origins | None = None  # where the records are from, in a transform
         self.schema: Any = None  # that the records were parsed with, if it is known
         self._max_seqlen: int | None = None  # of packed rows, if it is known
+        # Memory shared with the worker that made the batch, if it is there; see transport.py.
+        self.slot: Any = None
         if has_views:
             self.with_views()
 
@@ -237,7 +239,7 @@ class Batch:
         dtype: torch.dtype | None = None,
         non_blocking: bool = False,
     ) -> Batch:
-        """Copy the batch to another device in one copy.
+        """Copy the batch to another device in one copy, and decode images with ``decoder="cuda"``.
 
         Args:
             device: Target device.
@@ -255,7 +257,10 @@ class Batch:
         is_floating = isinstance(dtype, torch.dtype) and dtype.is_floating_point
         if dtype is not None and not is_floating:
             raise TypeError(f"dtype must be a floating dtype, such as torch.bfloat16, got {dtype}")
-        moved = self._with(self.columns.to(device, non_blocking=non_blocking))
+        columns = self.columns.to(device, non_blocking=non_blocking)
+        if columns.form.images:
+            columns = self.columns.decoded(torch.device(device), columns)
+        moved = self._with(columns)
         if dtype is None:
             return moved
         converted: Batch = tree_map_only(
@@ -307,6 +312,8 @@ class Batch:
         Raises:
             ValueError: If the batch has padded columns and a column named ``"lengths"``.
         """
+        if self.columns.form.images:
+            return self.to(self.device).to_tensordict()
         return interop.to_tensordict(
             self._values, self.lengths, [self.num_records] if self.columns.form.names else []
         )

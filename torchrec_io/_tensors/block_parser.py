@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,7 @@ from .._records.record_block import RecordBlock
 from .._schema.feature_mapping import FeatureMapping
 from .._schema.schema import Features, Schema
 from ..timing.steps import decoding
+from .arena import Allocate, allocate_arena
 from .batch import Batch
 from .gather import gather_rows, spans_of
 from .joining import join_samples
@@ -48,6 +49,7 @@ class BlockParser:
             better loaded together.
         sample_kind: Kind of a sample. Only datasets of equal kinds can be mixed.
         has_stored_names: Whether records hold the names of the schema's stored features.
+        allocate: Function that allocates the arenas of batches.
     """
 
     schema: Any = None
@@ -55,6 +57,13 @@ class BlockParser:
     is_native = False
     sample_kind = "records"
     has_stored_names = False
+    allocate: Allocate = staticmethod(allocate_arena)
+
+    def allocating(self, allocate: Allocate) -> Self:
+        """Return this parser with a function that allocates the arenas of batches."""
+        other = copy.copy(self)
+        other.allocate = allocate
+        return other
 
     def parse(self, block: RecordBlock, random: RecordRandom) -> tuple[Any, list[RecordFailure]]:
         """Parse the records of a block. A subclass has this method or :meth:`parse_rows`.
@@ -108,14 +117,16 @@ class BlockParser:
             return _join_items(parts, order)
         spans = np.concatenate([spans_of(part.item_rows, each) for each, part in enumerate(parts)])
         sources = [part.items.columns for part in parts]
-        joined = gather_rows(sources, spans if order is None else spans[order])
+        joined = gather_rows(
+            sources, spans if order is None else spans[order], allocate=self.allocate
+        )
         if joined is not None:
             return Batch(joined, has_views=False)
         samples: list[Sample] = []
         for part in parts:
             samples += Sample.of_rows(Rows(part.items.columns), part.item_rows.tolist())
         taken = samples if order is None else [samples[row] for row in order.tolist()]
-        return Batch(join_samples(taken)[0], has_views=False)
+        return Batch(join_samples(taken, self.allocate)[0], has_views=False)
 
     def length_features(self) -> Mapping[str, LengthMeasure]:
         """Return the features whose number of values may be the length of a record, by name."""
@@ -198,12 +209,12 @@ class ExampleBlockParser(BlockParser):
         self.is_native = not any(spec.is_slow for spec in schema.values())
 
     def parse_rows(self, block: RecordBlock, random: RecordRandom) -> Loaded:
-        return parse_rows(self.native, block, random)
+        return parse_rows(self.native, block, random, self.allocate)
 
     def parse_run(
         self, reader: Any, plans: Sequence[Any], randoms: Sequence[RecordRandom]
     ) -> list[Loaded]:
-        return load_run(self.native, reader, plans, randoms)
+        return load_run(self.native, reader, plans, randoms, self.allocate)
 
     def of_features(self, names: Sequence[str]) -> ExampleBlockParser:
         return ExampleBlockParser(self.schema.narrow(names))
@@ -232,7 +243,8 @@ class WrappedParser(BlockParser):
 
     def parse(self, block: RecordBlock, random: RecordRandom) -> tuple[Any, list[RecordFailure]]:
         parser = ExampleParser.of(self.schema)
-        batch, failures = parse_block(parser, self._wrapping.wrap(block), random)
+        wrapped = self._wrapping.wrap(block)
+        batch, failures = parse_block(parser, wrapped, random, self.allocate)
         # Offsets in the Example are not offsets in the record.
         return batch, [failure._replace(offset=None) for failure in failures]
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from .. import _core
@@ -14,6 +15,9 @@ from .._schema.nesting import Path, nested
 from .arena import allocate_arena
 from .ragged import TensorParts
 from .views import count_rows, make_views
+
+if TYPE_CHECKING:
+    from .encoded_images import EncodedImages
 
 # Arenas up to this size are pickled as bytes. PyTorch moves the storage of a larger one to shared
 # memory when it is sent to another process. DataLoader workers first try transport.py.
@@ -27,11 +31,13 @@ class Form(NamedTuple):
         names: Flat names of the columns, in the order of iteration.
         padded: Padding of each padded column, by flat name.
         paths: Keys of the dicts that lead to each nested column, by flat name.
+        images: Spec of each column of encoded images, which :meth:`Batch.to` decodes, by flat name.
     """
 
     names: tuple[str, ...]
     padded: Mapping[str, Padding] = {}
     paths: Mapping[str, Path] = {}
+    images: Mapping[str, Any] = {}
 
     @property
     def all_names(self) -> list[str]:
@@ -102,7 +108,15 @@ class Columns(TensorParts):
     def flat(self) -> dict[str, Any]:
         """Return the columns by flat name."""
         views = self.views()
-        return {name: views[name] for name in self.form.names}
+        found = {name: views[name] for name in self.form.names}
+        return {**found, **self.encoded()} if self.form.images else found
+
+    def encoded(self) -> dict[str, EncodedImages]:
+        """Return the columns of encoded images by flat name."""
+        from .encoded_images import EncodedImages  # noqa: PLC0415  # rarely needed
+
+        views, images = self.views(), self.form.images
+        return {name: EncodedImages(name, views[name], images[name]) for name in images}
 
     def nested(self) -> dict[str, Any]:
         """Return the columns in dicts, as users see them."""
@@ -122,7 +136,8 @@ class Columns(TensorParts):
         """
         if self.arena is not None:
             return next((column.num_records for column in self.layout), 0)
-        counts = {name: count_rows(value) for name, value in self.flat().items()}
+        views = self.views()
+        counts = {name: count_rows(views[name]) for name in self.form.names}
         if len(set(counts.values())) > 1:
             raise ValueError(f"the columns have different numbers of records: {counts}")
         return next(iter(counts.values()), 0)
@@ -161,6 +176,16 @@ class Columns(TensorParts):
                     shown = name.partition("\0")[0]
                     raise TypeError(f"column {shown!r} must be made of Tensors, got {found}")
         return self.parts
+
+    def decoded(self, device: torch.device, moved: Columns) -> Columns:
+        """Return columns on a device, with the images of these columns, which are on the CPU.
+
+        Args:
+            device: The device.
+            moved: These columns on the device.
+        """
+        images = {name: images.to(device) for name, images in self.encoded().items()}
+        return Columns.of_values({**moved.views(), **images}, moved.form._replace(images={}))
 
     def with_values(self, values: Mapping[str, Any]) -> Columns:
         """Return columns of the same names with other values, each in memory of its own.

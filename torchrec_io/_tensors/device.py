@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import functools
+import os
+import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sized
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, cast
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 from torch.utils.data import get_worker_info
@@ -15,7 +21,11 @@ from torch.utils.data import get_worker_info
 from ..checks import check_integer, counted
 from ..timing.steps import copying
 from .arena import allocate_arena
+from .columns import Columns
 from .sample import Sample
+
+# Flag of cudaHostRegister: the memory is page-locked for all devices.
+_PORTABLE = 1
 
 
 def can_pin() -> bool:
@@ -29,7 +39,68 @@ def allocate_pinned(size: int) -> Tensor:
     """Allocate an arena in page-locked memory, or in ordinary memory where that is impossible."""
     if not can_pin():
         return allocate_arena(size)
-    return torch.empty(size, dtype=torch.uint8, pin_memory=True)
+    try:
+        return torch.empty(size, dtype=torch.uint8, pin_memory=True)
+    except RuntimeError:  # too large to be page-locked
+        return allocate_arena(size)
+
+
+def lock_memory(memory: npt.NDArray[np.uint8]) -> bool:
+    """Page-lock memory until it is freed; return whether that was possible.
+
+    PyTorch does not know when copies from it end: keep it until then.
+
+    Args:
+        memory: uint8 ``[n]``, whole pages that this array alone keeps mapped.
+    """
+    address = memory.ctypes.data
+    try:
+        torch.cuda.check_error(_cudart().cudaHostRegister(address, memory.nbytes, _PORTABLE))
+    except RuntimeError:
+        _clear_error()
+        return False
+    # It runs before the array lets go of the pages. The end of the process unlocks them anyway.
+    unlock = weakref.finalize(memory, _unlock, address, torch.cuda.current_device(), os.getpid())
+    unlock.atexit = False
+    return True
+
+
+def _clear_error() -> None:
+    """Let PyTorch report the last error of the CUDA runtime, which clears it, at a launch here."""
+    with contextlib.suppress(RuntimeError):
+        torch.ones(1, device="cuda")
+
+
+def _unlock(address: int, device: int, pid: int) -> None:
+    if pid == os.getpid():  # a forked child has no part in it
+        with torch.cuda.device(device):  # another one would get a context, which takes memory
+            _cudart().cudaHostUnregister(address)
+
+
+def _cudart() -> Any:
+    """Return the functions of the CUDA runtime that PyTorch shows."""
+    return torch.cuda.cudart()  # type: ignore[no-untyped-call]
+
+
+@contextlib.contextmanager
+def pinned_arenas(loader: Any) -> Iterator[None]:
+    """Return a context in which a dataset starts iterations with batches in page-locked memory.
+
+    Args:
+        loader: A dataset, or a loader with a ``dataset``. It changes nothing for those of other
+            packages, and for DataLoader workers.
+    """
+    session = getattr(loader, "_session", None)
+    if session is None:
+        session = getattr(getattr(loader, "dataset", None), "_session", None)
+    if session is None:
+        yield
+        return
+    before, session.allocate = session.allocate, allocate_pinned
+    try:
+        yield
+    finally:
+        session.allocate = before
 
 
 def pin_memory(data: Any) -> Any:
@@ -50,6 +121,16 @@ def pin_memory(data: Any) -> Any:
 def move(data: Any, device: torch.device) -> Any:
     """Copy all objects with a ``to`` method to a device, in nested dicts, lists and tuples."""
     return _map_parts(data, "to", lambda part: part.to(device, non_blocking=True))
+
+
+def _decoded(item: Any) -> Any:
+    """Decode the images of a batch that are encoded; return other items as they are."""
+    batch = getattr(item, "batch", item)  # also of a batch with keys
+    columns = getattr(batch, "columns", None)
+    if not isinstance(columns, Columns) or not columns.form.images:
+        return item
+    decoded = batch.to("cpu")
+    return decoded if batch is item else item._replace(batch=decoded)
 
 
 def _pinned(part: Any) -> Any:
@@ -79,8 +160,9 @@ def _map_parts(data: Any, method: str, change: Callable[[Any], Any]) -> Any:
 class DevicePrefetcher:
     """Iterable that copies the batches of a loader to a device ahead of their use.
 
-    On CUDA, batches are copied to page-locked memory if they are not in it, and then to the device
-    on a side stream. The stream that is current when a batch is yielded waits for the copy, so
+    On CUDA, datasets of this package make their batches in page-locked memory, unless DataLoader
+    workers load. Other batches are copied to it. A batch is then copied to the device on a side
+    stream. The stream that is current when a batch is yielded waits for the copy, so
     batches are used like any other Tensor. No thread is needed. On the CPU, the batches of the
     loader are yielded unchanged. For other devices, batches are copied when they are yielded.
 
@@ -110,6 +192,10 @@ class DevicePrefetcher:
         self.depth: int = check_integer("depth", depth, 1)
         self.loader = loader
         self.device: torch.device = check_device(device)
+        # Internal interface: whether datasets make their batches in page-locked memory; and whether
+        # memory shared with workers is page-locked, because nobody else gets their batches.
+        self.makes_pinned = True
+        self.locks_slots = False
         # State of the loader when it yielded the last batch that was handed out, or the error why
         # it has no state. None if the loader is not ahead of that batch.
         self._state: Any = None
@@ -209,21 +295,25 @@ class DevicePrefetcher:
     # ---- iteration ----
 
     def __iter__(self) -> Iterator[Any]:
-        source = iter(self.loader)
         if self.device.type == "cpu":
-            return source
+            return map(_decoded, iter(self.loader))
         if self.device.type != "cuda":
-            return (self._moved(item) for item in source)
+            return (self._moved(item) for item in iter(self.loader))
+        with self._arenas():
+            source = iter(self.loader)
         if self._state is None:
             self._state = self._state_now()
         return self._ahead(source, self._token)
+
+    def _arenas(self) -> AbstractContextManager[None]:
+        return pinned_arenas(self.loader) if self.makes_pinned else nullcontext()
 
     def _moved(self, item: Any) -> Any:
         with copying():
             return move(item, self.device)
 
     def _ahead(self, source: Iterator[Any], token: object) -> Iterator[Any]:
-        copies = _Copies(self.device)
+        copies = _Copies(self.device, locks_slots=self.locks_slots)
         waiting: deque[tuple[Any, Any]] = deque()  # started copies, and states after them
         end: Exception | None = None  # StopIteration, or an error
         last = None  # state of the loader after its last batch
@@ -231,7 +321,8 @@ class DevicePrefetcher:
             while True:
                 while end is None and len(waiting) <= self.depth:
                     try:
-                        item = next(source)
+                        with self._arenas():  # a loader may start with its first item
+                            item = next(source)
                     except Exception as error:  # noqa: BLE001  # raised after the batches before it
                         end, last = error, self._state_now()
                     else:
@@ -259,6 +350,7 @@ class DevicePrefetcher:
             if waiting:
                 self._repeat_epoch()
             waiting.clear()
+            copies.close()
             # The traceback of the error refers to this frame: avoid a reference cycle.
             del source, end
 
@@ -274,19 +366,42 @@ def _side_stream(index: int) -> Any:
 
 
 class _Copies:
-    """Copies to a CUDA device on a side stream."""
+    """Copies to a CUDA device on a side stream.
 
-    def __init__(self, device: torch.device) -> None:
+    Args:
+        device: The device.
+        locks_slots: Whether to copy straight from memory that is shared with workers.
+    """
+
+    def __init__(self, device: torch.device, *, locks_slots: bool = False) -> None:
         index = torch.cuda.current_device() if device.index is None else device.index
         self._device = torch.device("cuda", index)
         self._stream = _side_stream(index)
+        self._locks_slots = locks_slots
+        # Batches in memory that is shared with workers, and the event after their copy.
+        self._in_slots: deque[tuple[list[Any], Any]] = deque()
 
     def start(self, data: Any) -> tuple[Any, Any]:
         """Start to copy data; return it on the device, and the event after the copy."""
-        source = pin_memory(data)
+        while self._in_slots and self._in_slots[0][1].query():
+            self._in_slots.popleft()
+        in_slots: list[Any] = []
+
+        def lock(part: Any) -> Any:
+            slot = getattr(part, "slot", None)
+            if slot is None or not slot.lock():
+                return _pinned(part)
+            in_slots.append(part)
+            return part
+
+        can_lock = self._locks_slots and can_pin()
         with torch.cuda.stream(self._stream):
-            # PyTorch reuses page-locked memory only after all copies from it.
-            return move(source, self._device), self._stream.record_event()
+            source = _map_parts(data, "pin_memory", lock) if can_lock else pin_memory(data)
+            # PyTorch reuses its page-locked memory only after all copies from it.
+            moved, done = move(source, self._device), self._stream.record_event()
+        if in_slots:  # a worker would write to them as soon as they are let go of
+            self._in_slots.append((in_slots, done))
+        return moved, done
 
     def finish(self, copied: tuple[Any, Any]) -> Any:
         """Return the data, after making the current stream wait for the copy."""
@@ -296,6 +411,11 @@ class _Copies:
         # The memory belongs to the side stream, which must not reuse it before the current stream.
         _map_parts(data, "record_stream", lambda part: part.record_stream(current))
         return data
+
+    def close(self) -> None:
+        """Wait for copies from memory that is shared with workers."""
+        while self._in_slots:
+            self._in_slots.popleft()[1].synchronize()
 
 
 def check_device(device: torch.device | str | int) -> torch.device:

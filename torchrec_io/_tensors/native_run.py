@@ -19,7 +19,7 @@ from .._records.native_frames import Frames
 from .._records.reader import Plan, Reader
 from .._storage.byte_source import ByteBuffer
 from .._storage.several_sources import find_changed
-from .arena import allocate_for
+from .arena import Allocate, allocate_arena, allocate_for
 from .loaded import Loaded
 from .parse import batch_of, image_threads
 
@@ -31,6 +31,7 @@ def load_run(
     reader: Reader,
     plans: Sequence[Plan],
     randoms: Sequence[RecordRandom],
+    allocate: Allocate = allocate_arena,
 ) -> list[Loaded]:
     """Return the batches of the first plans, up to the first one with an error.
 
@@ -41,6 +42,7 @@ def load_run(
         reader: Reader that made the plans.
         plans: Plan of each batch.
         randoms: Random number generators of each batch.
+        allocate: Function that allocates the arenas.
 
     Raises:
         OSError: If the first plan cannot be read.
@@ -53,7 +55,8 @@ def load_run(
             reads, randoms[: len(frames)], image_threads(), verify_crc=reader.verify_crc
         )
         arenas = [
-            allocate_for(block.layout.size, block.columns, len(block.block)) for block in located
+            allocate_for(block.layout.size, block.columns, len(block.block), allocate=allocate)
+            for block in located
         ]
         done = parser.fill(located, [arena.numpy() for arena in arenas])
         return [

@@ -24,7 +24,7 @@ from .._parsing.layout import (
     grouped,
 )
 from .._parsing.parser import ExampleParser
-from .arena import allocate_for
+from .arena import Allocate, allocate_arena, allocate_for
 from .batch import SEGMENT_LENGTHS, Batch
 from .columns import Columns, Form
 from .ragged import BytesArray, Ragged
@@ -178,6 +178,7 @@ class RowLayout:
         plans: Sequence[_core.RowPlan],
         located: Sequence[LocatedBlock],
         documents: Sequence[_Ints | None],
+        allocate: Allocate = allocate_arena,
     ) -> list[Batch]:
         """Return the rows of plans, up to the first one with a fault.
 
@@ -188,10 +189,11 @@ class RowLayout:
             located: The records of each plan, laid out.
             documents: Position of each document's record among those of its plan; -1 if it is lost.
                 Its place becomes padding at the end of the row. None if they are the same.
+            allocate: Function that allocates the arenas.
         """
         written: list[tuple[Tensor, list[Column], int]] = []
         for plan, block, found in zip(plans, located, documents, strict=True):
-            rows = self._write_tokens(plan, block, found)
+            rows = self._write_tokens(plan, block, found, allocate)
             if rows is None:
                 break
             written.append(rows)
@@ -205,7 +207,11 @@ class RowLayout:
         ]
 
     def _write_tokens(
-        self, plan: _core.RowPlan, located: LocatedBlock, documents: _Ints | None
+        self,
+        plan: _core.RowPlan,
+        located: LocatedBlock,
+        documents: _Ints | None,
+        allocate: Allocate,
     ) -> tuple[Tensor, list[Column], int] | None:
         """Write the columns of the packed features of a batch; see :meth:`make`.
 
@@ -225,7 +231,8 @@ class RowLayout:
         ]
         for column in located.columns:  # which have a row for each piece
             columns += grouped(column.moved(room.size), layout.piece_offsets)
-        arena = allocate_for(room.size + located.layout.size, columns, len(plan))
+        size = room.size + located.layout.size
+        arena = allocate_for(size, columns, len(plan), allocate=allocate)
         out = arena.numpy()
         writer.write_pieces(
             out,

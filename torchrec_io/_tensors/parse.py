@@ -18,7 +18,7 @@ from .._records.record_block import RecordBlock, RecordList
 from .._schema.schema import Features, Schema
 from ..checks import counted
 from ..errors import DecodeError, SchemaError
-from .arena import allocate_for
+from .arena import Allocate, allocate_arena, allocate_for
 from .batch import Batch
 from .columns import Columns, Form
 from .loaded import Loaded
@@ -29,7 +29,10 @@ _Block = TypeVar("_Block", RecordBlock, RecordList)
 
 
 def parse_block(
-    parser: ExampleParser, block: _Block, random: RecordRandom = DEFAULT_RANDOM
+    parser: ExampleParser,
+    block: _Block,
+    random: RecordRandom = DEFAULT_RANDOM,
+    allocate: Allocate = allocate_arena,
 ) -> tuple[Batch, list[RecordFailure]]:
     """Parse a block without the records that cannot be parsed.
 
@@ -37,6 +40,7 @@ def parse_block(
         parser: Parser of the schema.
         block: The records.
         random: Source of random numbers.
+        allocate: Function that allocates the arena.
 
     Returns:
         The batch of the valid records, in their order, and a failure for each invalid record, by
@@ -45,23 +49,29 @@ def parse_block(
     Raises:
         MemoryError: If there is not enough memory for the batch.
     """
-    return parse_valid(block, lambda part: parse_all(parser, part, random))
+    return parse_valid(block, lambda part: parse_all(parser, part, random, allocate=allocate))
 
 
-def parse_rows(parser: ExampleParser, block: RecordBlock, random: RecordRandom) -> Loaded:
+def parse_rows(
+    parser: ExampleParser,
+    block: RecordBlock,
+    random: RecordRandom,
+    allocate: Allocate = allocate_arena,
+) -> Loaded:
     """Parse a block into a batch that also has rows of the records with values out of range.
 
     Args:
         parser: Parser of the schema.
         block: The records.
         random: Source of random numbers.
+        allocate: Function that allocates the arena.
 
     Raises:
         MemoryError: If there is not enough memory for the batch.
     """
 
     def parse(part: RecordBlock) -> tuple[Batch, Failures] | list[RecordFailure]:
-        return _parse_refusing(parser, part, random)
+        return _parse_refusing(parser, part, random, allocate=allocate)
 
     (batch, refused), failed = parse_valid(block, parse)
     if not failed:
@@ -77,6 +87,7 @@ def parse_all(
     block: _Block,
     random: RecordRandom,
     selections: ElementSelections | None = None,
+    allocate: Allocate = allocate_arena,
 ) -> Batch | list[RecordFailure]:
     """Return the batch of all records of a block, or failures of some of them.
 
@@ -85,11 +96,12 @@ def parse_all(
         block: The records.
         random: Random number generators of records.
         selections: Elements of sequences to decode; see :meth:`ExampleParser.locate`.
+        allocate: Function that allocates the arena.
 
     Raises:
         MemoryError: If there is not enough memory for the batch.
     """
-    found = _parse_refusing(parser, block, random, selections)
+    found = _parse_refusing(parser, block, random, selections, allocate)
     if isinstance(found, list):
         return found
     batch, refused = found
@@ -101,6 +113,7 @@ def _parse_refusing(
     block: _Block,
     random: RecordRandom,
     selections: ElementSelections | None = None,
+    allocate: Allocate = allocate_arena,
 ) -> tuple[Batch, Failures] | list[RecordFailure]:
     """Return the batch of all records and those that are refused, or failures of some records."""
     try:
@@ -109,7 +122,9 @@ def _parse_refusing(
         raise _no_memory(block, error) from error
     if located.failures:
         return located.failures
-    arena = allocate_for(located.layout.size, located.columns, len(block), parser.padded)
+    arena = allocate_for(
+        located.layout.size, located.columns, len(block), parser.padded, allocate=allocate
+    )
     try:
         parser.fill([located], [arena.numpy()])
     except MemoryError as error:
@@ -125,7 +140,7 @@ def batch_of(
     parser: ExampleParser, columns: Sequence[Column], arena: Tensor, *, has_views: bool = False
 ) -> Batch:
     """Return the batch of columns that a parser has finished."""
-    form = Form(parser.names, parser.padded, parser.paths)
+    form = Form(parser.names, parser.padded, parser.paths, parser.images)
     return Batch(Columns(arena, columns, form), has_views=has_views)
 
 

@@ -249,7 +249,7 @@ class BytesArray(TensorParts):
     def views(self) -> list[Tensor]:
         """Return all values in row-major order, as uint8 Tensors ``[bytes]`` that share the data.
 
-        Functions such as ``torchvision.io.decode_jpeg`` accept these Tensors.
+        Functions such as ``torchcodec.decoders.decode_jpeg`` accept these Tensors.
         """
         offsets = self._bounds()
         return [self.data[begin:end] for begin, end in itertools.pairwise(offsets)]

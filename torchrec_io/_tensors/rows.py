@@ -184,6 +184,8 @@ def _has_leaves(made: dict[str, Any], leaves: dict[Path, Any]) -> bool:
 
 def _rows_of(columns: Columns, name: str) -> Sequence[Any]:
     """Return the rows of a column, without padding."""
+    if name in columns.form.images:
+        return list_rows(columns.encoded()[name].to("cpu"))
     rows = list_rows(columns.views()[name])
     padding = columns.form.padded.get(name)
     if padding is None:

@@ -34,6 +34,7 @@ from torch.utils.data import get_worker_info
 from .. import _core
 from .batch import Batch
 from .columns import Columns
+from .device import lock_memory
 
 # Arenas up to this size are sent in the message. The limit is measured by benchmarks/transfer.py.
 _INLINE_BYTES = 1 << 12
@@ -191,12 +192,33 @@ class _Place(NamedTuple):
     size: int
 
 
+class _ReceivedSlot:
+    """A slot of a worker, in the process that uses its batches.
+
+    Args:
+        memory: All memory of the slot, uint8.
+
+    Attributes:
+        memory: All memory of the slot, uint8.
+    """
+
+    def __init__(self, memory: npt.NDArray[np.uint8]) -> None:
+        self.memory = memory
+        self._is_locked: bool | None = None  # None: not tried yet
+
+    def lock(self) -> bool:
+        """Page-lock the memory for as long as it is mapped; return whether it is page-locked."""
+        if self._is_locked is None:
+            self._is_locked = lock_memory(self.memory)
+        return self._is_locked
+
+
 class _Receiver:
     """The slots of all workers, in the process that uses their batches."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._slots: dict[bytes, dict[int, npt.NDArray[np.uint8]]] = {}
+        self._slots: dict[bytes, dict[int, _ReceivedSlot]] = {}
 
     def take(self, place: _Place, pickled_form: bytes) -> Batch:
         """Return the batch at a position.
@@ -210,15 +232,17 @@ class _Receiver:
         """
         with self._lock:
             slots = self._slots_of(place)
-            memory = slots.get(place.number)
-            if memory is None:
-                memory = slots[place.number] = _attach(place)
+            slot = slots.get(place.number)
+            if slot is None:
+                slot = slots[place.number] = _ReceivedSlot(_attach(place))
             if place.replaced is not None:
                 slots.pop(place.replaced, None)
-        arena = _core.lend_slot(memory, place.size)
-        return Batch(Columns(torch.from_numpy(arena), *_load_form(pickled_form)))
+        arena = _core.lend_slot(slot.memory, place.size)
+        batch = Batch(Columns(torch.from_numpy(arena), *_load_form(pickled_form)))
+        batch.slot = slot
+        return batch
 
-    def _slots_of(self, place: _Place) -> dict[int, npt.NDArray[np.uint8]]:
+    def _slots_of(self, place: _Place) -> dict[int, _ReceivedSlot]:
         """Return the slots of a worker, which are kept until DataLoader releases the worker."""
         slots = self._slots.get(place.sender)
         if slots is None:

@@ -49,4 +49,5 @@ class CsvParser(BlockParser):
             name: BytesArray.from_list(each) if isinstance(each, list) else torch.from_numpy(each)
             for name, each in columns.items()
         }
-        return Batch(in_arena(Columns.of_values(values, Form(tuple(columns))))), failures
+        made = Columns.of_values(values, Form(tuple(columns)))
+        return Batch(in_arena(made, self.allocate)), failures

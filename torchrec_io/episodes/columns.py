@@ -22,7 +22,7 @@ from .._parsing.layout import (
     names_of,
 )
 from .._schema.nesting import VALID
-from .._tensors.arena import allocate_for
+from .._tensors.arena import Allocate, allocate_arena, allocate_for
 from .._tensors.batch import Batch
 from .._tensors.columns import Columns, Form
 from .._tensors.gather import spans_of
@@ -100,6 +100,8 @@ def gather(
     rows: Ints,
     steps: Mapping[str, StepRows],
     valid: Mapping[str, Mask],
+    *,
+    allocate: Allocate = allocate_arena,
 ) -> Batch:
     """Return a batch of rows of the columns of a batch, or of steps of the columns in ``steps``.
 
@@ -109,6 +111,7 @@ def gather(
         rows: Row of each sample in ``batch``.
         steps: Steps of each sample, by the name of the column.
         valid: Which steps exist, by the name of the column; the batch has these masks in a dict.
+        allocate: Function that allocates the arena.
     """
     old = batch.columns
     arena = batch.arena.numpy()
@@ -127,8 +130,8 @@ def gather(
     columns += placed.values()
     padded = {name: how for name, how in old.form.padded.items() if name not in steps}
     paths = {**old.form.paths, **{f"{VALID}/{name}": (VALID, name) for name in valid}}
-    form = Form((*names, *masks), padded, paths)
-    tensor = allocate_for(room.size, columns, len(rows), padded)
+    form = Form((*names, *masks), padded, paths, old.form.images)
+    tensor = allocate_for(room.size, columns, len(rows), padded, allocate=allocate)
     made = tensor.numpy()
     copy.write(made)
     for name, column in placed.items():

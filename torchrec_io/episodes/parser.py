@@ -168,7 +168,8 @@ class StepParser(BlockParser):
         if failures := self._disagreements(batch, records, is_slim):
             return failures
         valid = {name: inside for name, (_, inside) in taken.items() if inside is not None}
-        return gather(batch, batch.columns.form.names, rows, places, valid)
+        names = batch.columns.form.names
+        return gather(batch, names, rows, places, valid, allocate=self.allocate)
 
     def _positions(self, records: RecordBlock, name: str, rows: Ints, steps: Ints) -> Ints:
         """Return where steps are in their records, which may have lost others."""

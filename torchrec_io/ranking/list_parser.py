@@ -64,13 +64,13 @@ class ExampleListParser(BlockParser):
         if bad:
             return bad
         parsers = [ExampleParser.of(self.schema.example_schema)]
-        located, padded = [_locate(parsers[0], lists.examples, random)], {}
+        located, form = [_locate(parsers[0], lists.examples, random)], Form(())
         examples = located[0]
         if self.schema.context_schema is not None:
             parser = ExampleParser.of(self.schema.context_schema)
             parsers.insert(0, parser)
             located.insert(0, _locate(parser, lists.contexts, random))
-            padded = parser.padded
+            form = Form((), parser.padded, images=parser.images)
         if failures := _failures(lists, located):
             return failures
 
@@ -82,7 +82,8 @@ class ExampleListParser(BlockParser):
             for column in part.columns:
                 moved = column.moved(start)
                 columns += grouped(moved, splits) if part is examples else [moved]
-        tensor = allocate_for(room.size, columns, len(lists.contexts), padded)
+        count = len(lists.contexts)
+        tensor = allocate_for(room.size, columns, count, form.padded, allocate=self.allocate)
         arena = tensor.numpy()
         for parser, part, start in zip(parsers, located, starts, strict=True):
             parser.fill([part], [arena[start : start + part.layout.size]])
@@ -90,8 +91,8 @@ class ExampleListParser(BlockParser):
         if failures := _failures(lists, located):
             return failures
         view_of(arena, splits)[...] = lists.offsets
-        names, paths = tuple(self.schema), dict(self.schema.paths)
-        return Batch(Columns(tensor, columns, Form(names, padded, paths)))
+        form = form._replace(names=tuple(self.schema), paths=dict(self.schema.paths))
+        return Batch(Columns(tensor, columns, form))
 
 
 def _locate(parser: ExampleParser, block: RecordBlock, random: RecordRandom) -> LocatedBlock:

@@ -50,8 +50,11 @@ class ColumnBuilder:
         padding: Padding of the column; None if it is not padded.
         mask: Flat name of the column that says which values are valid; None if there is none.
         limits: Limits of valid values; None if they are not checked.
+        image: Spec, without ``augment`` and ``crop``, of images that are decoded when a batch is
+            moved to a device; None for other columns.
     """
 
+    image: Any = None
     dense: tuple[str, tuple[int, ...]] | None = None
     padding: Padding | None = None
     mask: str | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import pkgutil
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
@@ -30,6 +31,9 @@ from .elements import ElementDecoder, Elements
 from .plain import FixedBuilder
 
 Pixels: TypeAlias = npt.NDArray[Any]
+
+# Loaded with the first feature that a device decodes.
+_ENCODED = "torchrec_io._parsing.columns.encoded_image:EncodedImageBuilder"
 
 
 class _ImageValue(NamedTuple):
@@ -117,8 +121,11 @@ class ImageJob(NamedTuple):
 
 
 def _decode_jobs(block: LocatedBlock, arena: Arena) -> None:
+    _decode_together(block, block.image_jobs, arena)
+
+
+def _decode_together(block: LocatedBlock, jobs: Sequence[ImageJob], arena: Arena) -> None:
     """Decode the images of a block. Those that several columns show are decoded once."""
-    jobs = list(block.image_jobs)
     while jobs:
         first = jobs[0]
         same = [job for job in jobs if job.has_images_of(first)]
@@ -262,6 +269,18 @@ class ImageDecoder(ElementDecoder):
         return PlannedImages(
             self, spec, elements, views, dict(zip(unknown.tolist(), decoded, strict=True))
         )
+
+    def decode_now(self, block: LocatedBlock, spec: int, elements: Elements) -> Pixels:
+        """Decode images of the feature's ``size``, which is given, to ``[n, *shape]``."""
+        assert self.known_shape is not None
+        out = np.empty((len(elements.sizes), *self.known_shape), np.uint8)
+        offsets = np.arange(len(out)) * math.prod(self.known_shape)
+        if self._calls_user:
+            self.find_views(block, spec, elements)
+        views = self._views(block, spec, elements)
+        job = ImageJob(self, spec, elements, offsets, self.feature.size, views)
+        _decode_together(block, [job], out.reshape(-1))
+        return out
 
     def _plan(
         self,
@@ -420,6 +439,9 @@ def build_image(name: str, feature: ImageFeature, *, in_lists: bool = False) -> 
     """Return the builder of the column of an ImageFeature."""
     if feature.decoder is None:
         return FixedBuilder(name, FixedLenFeature([], "string", key=feature.key))
+    if feature.decoder == "cuda":
+        builder: type[ColumnBuilder] = pkgutil.resolve_name(_ENCODED)
+        return builder(name, feature, in_lists=in_lists)
     if feature.mixed == "pad":
         return _PaddedImageBuilder(name, feature, in_lists=in_lists)
     return build_decoded(name, feature, in_lists=in_lists)
