@@ -240,7 +240,7 @@ def test_images_python_runs(tmp_path: Path) -> None:
         encoded(smooth(70 + 3 * n, 200 - 5 * n, seed=n), "JPEG", quality=90) for n in range(24)
     ]
     path = write_images(tmp_path / "images", images)
-    names = run_page("images.md", tmp_path, [], 10, [path])
+    names = run_page("images.md", tmp_path, [], 11, [path])
     box = names["halves"].augment(30, 50, np.random.default_rng(1))
     assert box[2:4] == (30, 30)
     assert box.left in (0, 20)

@@ -15,9 +15,7 @@ import torchrec_io as tio
 from tests.support.examples import example_of
 from tests.support.images import encoded, smooth
 from tests.support.plain import plain
-from torchrec_io._images.decode import decode_image
-from torchrec_io._images.native import decode_into
-from torchrec_io._parsing.columns import image as image_columns
+from torchrec_io._parsing.columns.elements import Elements
 from torchrec_io._parsing.record_random import DEFAULT_RANDOM
 from torchrec_io._records.record_block import RecordBlock
 from torchrec_io.checks import counted
@@ -286,16 +284,13 @@ class TestImages:
         images = [encoded(smooth(2, 3, i), "PNG") for i in range(9)]
         seen: list[int] = []
 
-        def decoding(data: Any, *options: Any) -> Any:
-            seen.append(images.index(bytes(data)))
-            return decode_image(data, *options)
+        given = Elements.images
 
-        def decoding_all(values: Any, *options: Any) -> Any:
-            seen.extend(images.index(bytes(value)) for value in values)
-            return decode_into(values, *options)
+        def counted(elements: Elements, block: Any) -> Any:
+            seen.extend(images.index(bytes(value)) for value in elements.values(block))
+            return given(elements, block)
 
-        monkeypatch.setattr(image_columns, "decode_image", decoding)
-        monkeypatch.setattr(image_columns, "decode_into", decoding_all)  # natively
+        monkeypatch.setattr(Elements, "images", counted)  # for native code
         batch, _ = self.parse(images, 3, [4, 2, 5, 2])
         assert sorted(seen) == [2, 3, 4, 5, 6, 7]
         assert batch["s/x"].shape == (4, 3, 2, 3, 3)

@@ -11,7 +11,7 @@ import torch
 from PIL import Image
 
 import torchrec_io as tio
-from tests.support.images import Pixels, encoded, noise, oriented
+from tests.support.images import Pixels, encoded, noise, oriented, smooth
 from torchrec_io._images.random_crop import generator_of
 from torchrec_io._parsing.record_random import RecordRandom
 from torchrec_io.errors import DecodeError
@@ -241,3 +241,59 @@ def test_the_image_of_a_mask_has_the_limits_of_its_feature() -> None:
     schema = {"mask": schema["mask"], "image": schema["image"]}
     with pytest.raises(DecodeError, match="more than max_pixels=99"):
         tio.parse_examples(records()[:1], schema)
+
+
+# ---- sequences ----
+
+CROP = tio.RandomResizedCrop((0.1, 0.5), flip=0.5)
+
+
+def frames_of(*records: list[bytes]) -> list[bytes]:
+    return [tio.encode_example({"frames": each}, kinds={"frames": "string"}) for each in records]
+
+
+@pytest.mark.parametrize("kind", ["JPEG", "PNG", "GIF"])
+@pytest.mark.parametrize("options", [{"size": (8, 9)}, {}])
+def test_all_images_of_a_sequence_get_one_crop(kind: str, options: dict[str, Any]) -> None:
+    stored = [[encoded(smooth(40, 50), kind)] * count for count in (3, 1, 0, 2)]
+    spec = tio.SequenceFeature(tio.ImageFeature(augment=CROP, **options), key="frames")
+    column = tio.parse_examples(frames_of(*stored), {"frames": spec})["frames"]
+    records = [torch.as_tensor(each) for each in (column if options else list(column))]
+    assert [len(each) for each in records] == [3, 1, 0, 2]
+    assert all(torch.equal(image, each[0]) for each in records for image in each)
+    assert not torch.equal(records[0][0], records[3][0])
+    single = {"frames": tio.ImageFeature(augment=CROP, **options)}
+    firsts = tio.parse_examples(frames_of(stored[0][:1], stored[1]), single)["frames"]
+    assert torch.equal(records[0][0], firsts[0])
+
+
+def test_images_of_a_sequence_of_other_sizes_get_the_crop_of_the_first_one() -> None:
+    """The same picture at twice the size shows the same part."""
+    small = np.zeros((30, 40, 3), np.uint8)
+    small[..., 0], small[..., 1] = np.arange(30)[:, np.newaxis] * 8, np.arange(40) * 6
+    large = small.repeat(2, axis=0).repeat(2, axis=1)
+    frames = [encoded(small), encoded(large)]
+    spec = tio.SequenceFeature(tio.ImageFeature(size=(10, 10), augment=CROP), key="frames")
+    [first, second] = tio.parse_examples(frames_of(frames), {"frames": spec})["frames"][0]
+    assert (first.int() - second.int()).abs().max() <= 8
+
+
+def test_a_sequence_and_an_image_of_one_group() -> None:
+    crop = tio.RandomResizedCrop((0.1, 0.5), group="view")
+    image = tio.ImageFeature(size=(8, 8), augment=crop)
+    picture = encoded(smooth(40, 50), "JPEG")
+    message = tio.encode_example({"image": [picture], "frames": [picture] * 3})
+    for schema in (
+        {"image": image, "frames": tio.SequenceFeature(image)},
+        {"frames": tio.SequenceFeature(image), "image": image},
+    ):
+        batch = tio.parse_examples([message], schema)
+        for frame in batch["frames"][0]:
+            assert torch.equal(frame, batch["image"][0])
+    with pytest.raises(tio.SchemaError, match="needs a group"):
+        tio.Schema(
+            {
+                "image": tio.ImageFeature(augment=tio.RandomFlip()),
+                "frames": tio.SequenceFeature(tio.ImageFeature(augment=tio.RandomFlip())),
+            }
+        )

@@ -163,7 +163,12 @@ def test_as_many_threads_as_cpus(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 3, 5}, raising=False)
     assert default_threads() == 3
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(200)), raising=False)
-    assert default_threads() == 16
+    assert default_threads() == 200
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "8")
+    assert default_threads() == 25
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "500")
+    assert default_threads() == 1
+    monkeypatch.delenv("LOCAL_WORLD_SIZE")
     monkeypatch.delattr(os, "sched_getaffinity")
     monkeypatch.setattr(os, "cpu_count", lambda: None)
     assert default_threads() == 1

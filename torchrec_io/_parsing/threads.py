@@ -10,14 +10,15 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 # A thread takes 0.1 ms to start, a small image 0.3 ms to decode: one image alone is not worth one.
 _MIN_CALLS_PER_THREAD = 2
-_MAX_THREADS = 16
+_MAX_THREADS = 16  # started for each batch
 
 
 def default_threads() -> int:
-    """Return the number of CPUs that this process may use, at most 16."""
-    if hasattr(os, "sched_getaffinity"):
-        return min(_MAX_THREADS, len(os.sched_getaffinity(0)))
-    return min(_MAX_THREADS, os.cpu_count() or 1)
+    """Return the number of CPUs for this process: its share, if ``torchrun`` started several."""
+    has_affinity = hasattr(os, "sched_getaffinity")
+    cpus = len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count() or 1
+    ranks = os.environ.get("LOCAL_WORLD_SIZE", "")
+    return max(1, cpus // max(1, int(ranks) if ranks.isdigit() else 1))
 
 
 def run_each(work: Callable[[int], None], count: int, threads: int) -> None:
@@ -47,7 +48,7 @@ def run_each(work: Callable[[int], None], count: int, threads: int) -> None:
                 todo.clear()
                 raise
 
-    helpers = min(threads, count // _MIN_CALLS_PER_THREAD) - 1
+    helpers = min(threads, _MAX_THREADS, count // _MIN_CALLS_PER_THREAD) - 1
     if helpers < 1:
         serve()
         return
