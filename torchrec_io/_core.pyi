@@ -1593,13 +1593,15 @@ class ViewRule:
 class StoredImages:
     """Image files in records."""
 
-    def __init__(self, records: Records, which: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], offsets: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], sizes: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> None:
+    def __init__(self, records: Records, which: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], offsets: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], sizes: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], shapes: Annotated[NDArray[numpy.int64], dict(shape=(None, None), order='C', device='cpu', writable=False)] | None = None) -> None:
         """
         Args:
             records: Records that hold the images.
             which: Position of the record of each image.
             offsets: Offset of each image in its record.
             sizes: Bytes of each image.
+            shapes: Height, width and number of channels of each image that is stored as its
+                pixels; None for image files.
         """
 
 class ImageColumn:
@@ -1639,6 +1641,22 @@ class ImageColumn:
 
     def missing(self) -> list[int]:
         """Return the positions of the images that were not decoded."""
+
+def find_views(images: StoredImages, column: ImageColumn, threads: int) -> None:
+    """
+    Find those views of a column that are not known, of valid images of this format.
+    """
+
+def decode_columns(images: StoredImages, columns: Sequence[ImageColumn], threads: int, *, fast: bool = False) -> None:
+    """
+    Decode the images of columns, each once, if they are valid and of this format.
+
+    Args:
+        images: The images of each column.
+        columns: The columns.
+        threads: Number of threads, including this one.
+        fast: Use the fast DCT.
+    """
 
 class ArrayKind(enum.Enum):
     """The kind of an array of a column."""

@@ -147,7 +147,7 @@ def decode_one(
     except ValueError as error:
         raise BadValueError(f"the image cannot be decoded: {error}") from None
     if view.is_resized:
-        pixels = _resized(pixels, view, feature)
+        pixels = resize_pixels(pixels, view, feature)
     return pixels[:, ::-1] if view.is_flipped else pixels, view.position
 
 
@@ -161,7 +161,8 @@ def _stored_part(
     return pixels, _core.ImageView(box, (0, 0, width, height), (height, width))
 
 
-def _resized(pixels: Pixels, view: View, feature: ImageFeature) -> Pixels:
+def resize_pixels(pixels: Pixels, view: View, feature: ImageFeature) -> Pixels:
+    """Return the pixels ``[H, W, C]`` of the box of a view, resized as a feature specifies."""
     if feature.filter == "nearest":
         return view.nearest(pixels)
     channels = pixels.shape[2]

@@ -125,10 +125,11 @@ def _gather(source: ByteBuffer, starts: Ints, sizes: Ints, targets: Ints, out: B
 def _field_bytes(name: str, spec: Any) -> int:
     """Return the size of a field, in bytes."""
     shape = spec.known_shape if isinstance(spec, RawFeature) else None
-    if shape is None or spec.compression is not None or spec.key is not None:
+    is_cropped = isinstance(spec, RawFeature) and spec.cropped is not None
+    if shape is None or spec.compression is not None or spec.key is not None or is_cropped:
         raise SchemaError(
             "a field of a record of fixed length must be a RawFeature with a shape, without "
-            f"compression and key, got {spec!r}",
+            f"compression, key, size and augment, got {spec!r}",
             feature=name,
         )
     return math.prod(shape) * item_bytes(spec.dtype)

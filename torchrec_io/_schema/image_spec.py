@@ -352,9 +352,12 @@ class ImageFeature(Feature):
 
 
 def image_of(feature: Feature) -> ImageFeature | None:
-    """Return the spec of an image, or of each image of a sequence; None for other features."""
+    """Return the spec of an image, or of each image of a sequence; None for other features.
+
+    That of an array that is cropped like an image is that of its crop.
+    """
     element = getattr(feature, "element", feature)
-    return element if isinstance(element, ImageFeature) else None
+    return element if isinstance(element, ImageFeature) else getattr(element, "cropped", None)
 
 
 def _check_crop(crop: Any) -> tuple[int, ...]:

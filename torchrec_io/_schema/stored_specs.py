@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Literal
 from ..checks import is_integer
 from ..errors import SchemaError
 from .checks import Shape, check_integer, check_key, check_own_key, check_shape, set_fields
+from .crops import Augment, check_size
 from .dtypes import (
     RAW_DTYPES,
     OffsetDType,
@@ -20,6 +21,7 @@ from .dtypes import (
     item_bytes,
 )
 from .feature import Feature, Place
+from .image_spec import ImageFeature
 from .row_partitions import as_partitions, outer_row_count, partition_keys
 from .specs import VarLenFeature
 from .stored_keys import StoredCount, StoredKey
@@ -57,6 +59,10 @@ class RawFeature(Feature):
             "uint8", the column is float32: ``value * ((high - low) / 255) + (high - low) / 512 +
             low``, as ``utils.Dequantize`` of YouTube-8M computes it. ``valid_range`` applies to
             these numbers.
+        size: Size ``(height, width)`` that images, uint8 ``[H, W, 1 or 3]``, are resized to by
+            Pillow's antialiased bilinear filter; the column is a Tensor ``[B, *size, C]``. The last
+            size of ``shape`` is the number of channels.
+        augment: Function that chooses a box for each record's image, as for :class:`ImageFeature`.
         max_bytes: Maximum size in bytes of decompressed arrays whose shape is not known from the
             schema. Nothing is decompressed beyond it. Needs ``compression``.
 
@@ -70,7 +76,7 @@ class RawFeature(Feature):
     """
 
     column = "torchrec_io._parsing.columns.raw:build_raw"
-    element_decoder = "torchrec_io._parsing.columns.raw:RawDecoder"
+    element_decoder = "torchrec_io._parsing.columns.raw:raw_decoder"
     places: ClassVar[frozenset[Place]] = frozenset({"example", "context", "ranked", "element"})
 
     dtype: RawDTypeName
@@ -83,6 +89,8 @@ class RawFeature(Feature):
     compression: Literal["zlib"] | None = None
     dequantize: tuple[float, float] | None = None
     max_bytes: int = _DEFAULT_MAX_BYTES
+    size: tuple[int, int] | None = None
+    augment: Augment | None = None
 
     def __init__(
         self,
@@ -97,6 +105,8 @@ class RawFeature(Feature):
         compression: Literal["zlib"] | None = None,
         dequantize: Sequence[float] | None = None,
         max_bytes: int = _DEFAULT_MAX_BYTES,
+        size: Sequence[int] | None = None,
+        augment: Augment | None = None,
     ) -> None:
         if isinstance(shape_key, (list, tuple)):
             shape_key = tuple(shape_key)
@@ -114,6 +124,7 @@ class RawFeature(Feature):
         if shape is None and shape_key is None:
             shape = count
         set_fields(self, shape=None if shape is None else _check_open_shape(shape))
+        set_fields(self, size=None if size is None else check_size(size), augment=augment)
         self._check_options()
         if count is not None and math.prod(self.known_shape or ()) != count:
             raise SchemaError(
@@ -129,7 +140,19 @@ class RawFeature(Feature):
         return () if self.shape_key is None else (str(self.shape_key),)
 
     @property
+    def cropped(self) -> ImageFeature | None:
+        """Spec of the crop of an image; None if arrays are not cropped or resized."""
+        if self.size is None and self.augment is None:
+            return None
+        channels: Any = (self.shape or (None,))[-1]
+        return ImageFeature(
+            channels, layout="HWC", size=self.size, augment=self.augment, max_pixels=1 << 62
+        )
+
+    @property
     def known_shape(self) -> tuple[int, ...] | None:
+        if self.cropped is not None:
+            return self.cropped.known_shape
         if self.shape is None:
             return None
         sizes = tuple(size for size in self.shape if size is not None)
@@ -147,17 +170,24 @@ class RawFeature(Feature):
 
     @property
     def is_slow(self) -> bool:
-        return self.compression is not None
+        return self.compression is not None or self.cropped is not None
 
     @property
     def is_stored_as_is(self) -> bool:
         """True if a value is stored as the bytes of its array, in either byte order."""
-        return self.compression is None and self.dequantize is None
+        return self.compression is None and self.dequantize is None and self.cropped is None
+
+    def check_beside(self, name: str, features: Mapping[str, Feature]) -> None:
+        if self.cropped is not None:
+            self.cropped.check_beside(name, features)
 
     def check_place(self, place: Place) -> None:
         super().check_place(place)
-        if place == "ranked" and self.known_shape is None:
-            raise SchemaError("a RawFeature of the examples in lists needs a shape without None")
+        if place == "ranked" and (self.known_shape is None or self.cropped is not None):
+            raise SchemaError(
+                "a RawFeature of the examples in lists needs a shape without None, and excludes "
+                "size and augment"
+            )
         if place == "element" and self.fixed_length is not None:
             raise SchemaError("an element of a SequenceFeature excludes fixed_length")
 
@@ -206,8 +236,22 @@ class RawFeature(Feature):
             raise SchemaError(f"compression must be None or 'zlib', got {self.compression!r}")
         if self.max_bytes != _DEFAULT_MAX_BYTES and self.compression is None:
             raise SchemaError("max_bytes needs compression")
+        if self.size is not None or self.augment is not None:
+            self._check_image()
         if self.fixed_length and (self.shape_key is not None or not self.is_stored_as_is):
             raise SchemaError("fixed_length excludes shape_key, compression and dequantize")
+
+    def _check_image(self) -> None:
+        shape = self.shape or ()
+        if self.dtype != "uint8" or len(shape) != 3 or shape[2] not in (1, 3):
+            raise SchemaError(
+                "size and augment are for images: they need the dtype 'uint8' and a shape "
+                f"[height, width, 1 or 3], got {self.dtype!r} and {list(shape)}"
+            )
+        if self.augment is not None and not callable(self.augment):
+            raise SchemaError(f"augment must be a function, got {self.augment!r}")
+        if self.compression or self.dequantize or self.fixed_length:
+            raise SchemaError("size and augment exclude compression, dequantize and fixed_length")
 
 
 def _check_open_shape(shape: Any) -> tuple[int | None, ...]:

@@ -213,6 +213,8 @@ def _raw_bytes(spec: RawFeature, value: Tensor) -> bytes:
     """Return the bytes that a RawFeature decodes to a value."""
     if spec.dequantize is not None or spec.fixed_length is not None:
         _refuse(spec, "with dequantize or fixed_length does not keep all that it reads")
+    if spec.cropped is not None:
+        _refuse(spec, "with size or augment does not keep all that it reads")
     shape = tuple(value.shape) if spec.shape is None else spec.shape
     fits = len(shape) == value.dim() and all(
         known in (None, size) for known, size in zip(shape, value.shape, strict=True)

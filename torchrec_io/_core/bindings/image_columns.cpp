@@ -3,19 +3,27 @@
 
 #include <nanobind/stl/shared_ptr.h>
 
-#include "bindings/arguments.h"
+#include "bindings/image_format.h"
+#include "image/raw_pixels.h"
 #include "records/records.h"
 
 namespace tio {
 namespace {
 
 StoredImages images_of(nb::handle_t<Records> held, const Numbers& which, const Numbers& offsets,
-                       const Numbers& sizes) {
+                       const Numbers& sizes, const std::optional<Matrix<std::int64_t>>& shapes) {
   const Records& records = *nb::cast<const Records*>(held);
   if (offsets.size() != which.size() || sizes.size() != which.size()) {
     throw nb::value_error("which, offsets and sizes must have the same size");
   }
-  StoredImages images{{}, share(held)};
+  StoredImages images{{}, {}, share(held)};
+  if (shapes && (shapes->shape(0) != which.size() || shapes->shape(1) != 3)) {
+    throw nb::value_error("each image must have a height, a width and a number of channels");
+  }
+  for (std::size_t i = 0; shapes && i < which.size(); ++i) {
+    const std::int64_t* const shape = shapes->data() + 3 * i;
+    images.headers.push_back({shape[0], shape[1], static_cast<int>(shape[2])});
+  }
   images.files.reserve(which.size());
   for (std::size_t i = 0; i < which.size(); ++i) {
     const std::int64_t record = which.data()[i];
@@ -112,16 +120,33 @@ std::vector<std::size_t> missing(const ImageColumn& column) {
   return images;
 }
 
+// Pixels.
+struct Raw {
+  using Decoder = RawPixels;
+  static std::unique_ptr<RawPixels> make(bool) { return std::make_unique<RawPixels>(); }
+  static bool open(Decoder& decoder, const StoredImages& images, std::size_t image,
+                   ImageHeader& header, std::string& reason) {
+    if (images.headers.empty()) return false;
+    header = images.headers[image];
+    return decoder.open(images.files[image], header, reason);
+  }
+  static bool admits(Bytes) { return true; }
+  static std::uint64_t most_pixels(Bytes image) { return image.size() + 1; }
+};
+
 }  // namespace
 
 void bind_image_columns(nb::module_& m) {
   nb::class_<StoredImages>(m, "StoredImages", "Image files in records.")
       .def(nb::new_(&images_of), "records"_a, "which"_a, "offsets"_a, "sizes"_a,
+           "shapes"_a.none() = nb::none(),
            "Args:\n"
            "    records: Records that hold the images.\n"
            "    which: Position of the record of each image.\n"
            "    offsets: Offset of each image in its record.\n"
-           "    sizes: Bytes of each image.");
+           "    sizes: Bytes of each image.\n"
+           "    shapes: Height, width and number of channels of each image that is stored as its\n"
+           "        pixels; None for image files.");
   nb::class_<ImageColumn>(m, "ImageColumn", "A view of each image, and where its pixels go.")
       .def(nb::new_(&column_of), "rule"_a, "views"_a, "keys"_a.none() = nb::none(),
            "shared"_a.none() = nb::none(),
@@ -151,6 +176,7 @@ void bind_image_columns(nb::module_& m) {
       .def("set_jitter", &set_jitter, "jitter"_a, "keys"_a,
            "Change the colors of the images, each with a key of 16 bytes for its random numbers.")
       .def("missing", &missing, "Return the positions of the images that were not decoded.");
+  bind_columns<Raw>(m);
 }
 
 }  // namespace tio

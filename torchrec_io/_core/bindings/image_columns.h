@@ -8,12 +8,6 @@
 
 namespace tio {
 
-// Image files in records.
-struct StoredImages {
-  std::vector<Bytes> files;
-  Owner records;
-};
-
 inline void check_size(const StoredImages& images, const ImageColumn& column) {
   if (column.views.views.size() != images.files.size()) {
     throw nb::value_error("each image must have a view");

@@ -53,7 +53,7 @@ void bind_decode_image(const Buffer& image, const ImageView& view, const PixelAr
 template <class Format>
 void bind_find_views(const StoredImages& images, ImageColumn& column, std::size_t threads) {
   check_size(images, column);
-  find_views<Format>(images.files, column.views, threads);
+  find_views<Format>(images, column.views, threads);
 }
 
 template <class Format>
@@ -67,11 +67,12 @@ void bind_decode_columns(const StoredImages& images, const Sequence<ImageColumn>
     }
   }
   const ReleasedGil unlocked;
-  decode_columns<Format>(images.files, all.values(), fast, threads);
+  decode_columns<Format>(images, all.values(), fast, threads);
 }
 
+// Adds the functions for single files.
 template <class Format>
-void bind_format(nb::module_& m) {
+void bind_files(nb::module_& m) {
   m.def("read_header", &bind_read_header<Format>, "image"_a,
         "Return the height, width and number of components of an image file; uint8 `[size]`.\n\n"
         "Raises:\n"
@@ -86,6 +87,11 @@ void bind_format(nb::module_& m) {
         "    fast: Use the fast DCT.\n\n"
         "Raises:\n"
         "    ValueError: If it cannot be decoded, with the reason.");
+}
+
+// Adds the functions for columns.
+template <class Format>
+void bind_columns(nb::module_& m) {
   m.def("find_views", &bind_find_views<Format>, Unlocked(), "images"_a, "column"_a, "threads"_a,
         "Find those views of a column that are not known, of valid images of this format.");
   m.def("decode_columns", &bind_decode_columns<Format>, "images"_a, "columns"_a, "threads"_a,

@@ -15,6 +15,10 @@ struct Jpeg {
   static std::unique_ptr<JpegDecoder> make(bool is_fast) {
     return std::make_unique<JpegDecoder>(is_fast);
   }
+  static bool open(Decoder& decoder, const StoredImages& images, std::size_t image,
+                   ImageHeader& header, std::string& reason) {
+    return decoder.open(images.files[image], header, reason);
+  }
   static bool admits(Bytes image) {
     constexpr std::uint8_t kSignature[] = {0xff, 0xd8, 0xff};
     return image.size() > 3 && std::memcmp(image.data(), kSignature, 3) == 0 &&
@@ -35,5 +39,6 @@ NB_MODULE(_jpeg, module) {
       "JPEG decoding of torchrec_io. Private: its names may change in any release.\n\n"
       "It is missing from builds without libjpeg-turbo.";
   bind_exit(module);  // ReleasedGil of this module does not know that of the core
-  bind_format<Jpeg>(module);
+  bind_files<Jpeg>(module);
+  bind_columns<Jpeg>(module);
 }

@@ -11,6 +11,10 @@ namespace {
 struct Png {
   using Decoder = PngDecoder;
   static std::unique_ptr<PngDecoder> make(bool) { return std::make_unique<PngDecoder>(); }
+  static bool open(Decoder& decoder, const StoredImages& images, std::size_t image,
+                   ImageHeader& header, std::string& reason) {
+    return decoder.open(images.files[image], header, reason);
+  }
   static bool admits(Bytes) { return true; }
   // A byte of a DEFLATE stream yields at most 1032 bytes.
   static std::uint64_t most_pixels(Bytes image) { return image.size() * 1032; }
@@ -28,5 +32,6 @@ NB_MODULE(_png, module) {
       "PNGs must have 8 bits a channel, no palette, and not be interlaced; alpha is dropped. It is "
       "missing from builds without libdeflate.";
   bind_exit(module);  // ReleasedGil of this module does not know that of the core
-  bind_format<Png>(module);
+  bind_files<Png>(module);
+  bind_columns<Png>(module);
 }

@@ -1,9 +1,11 @@
 // Decoding of the images of columns, by several threads.
 //
-// A format is a class with
-//   Decoder                          a class with open() and decode(), as JpegDecoder
-//   (jpeg/decoder.h) static Decoder make(bool is_fast) static bool admits(Bytes image)  whether it
-//   may be opened: checks that need no decoder
+// A format is a class with a Decoder, which has a function decode() as JpegDecoder has it, and with
+// static functions:
+//   make(is_fast)  a new decoder
+//   open(decoder, images, image, header, reason)  starts to read an image, as JpegDecoder does
+//   admits(bytes)  whether an image may be opened: checks that need no decoder
+//   most_pixels(bytes)  more pixels than so many bytes can hold
 #pragma once
 
 #include <algorithm>
@@ -23,6 +25,13 @@
 #include "wire/bytes.h"
 
 namespace tio {
+
+// Image files in records, or images that are stored as their pixels.
+struct StoredImages {
+  std::vector<Bytes> files;
+  std::vector<ImageHeader> headers;  // of pixels; of files there are none
+  Owner records;                     // keeps the memory alive
+};
 
 // How the images of a column are used: one view of each.
 struct ColumnViews {
@@ -108,15 +117,16 @@ typename Format::Decoder& thread_decoder(bool is_fast) {
 // views of others are left as they are, and so are those of images that claim more pixels than
 // their bytes can hold, because memory is allocated for views before they are decoded.
 template <class Format>
-void find_views(std::span<const Bytes> images, const ColumnViews& column, std::size_t threads) {
-  run_each(images.size(), threads, [&](std::size_t image) {
-    if (column.views[image].image_height > 0 || !Format::admits(images[image])) return;
+void find_views(const StoredImages& images, const ColumnViews& column, std::size_t threads) {
+  run_each(images.files.size(), threads, [&](std::size_t image) {
+    const Bytes file = images.files[image];
+    if (column.views[image].image_height > 0 || !Format::admits(file)) return;
     ImageHeader header;
     std::string reason;
     auto& decoder = thread_decoder<Format>(false);
-    if (!decoder.open(images[image], header, reason)) return;
+    if (!Format::open(decoder, images, image, header, reason)) return;
     const auto pixels = static_cast<std::uint64_t>(header.height * header.width);
-    if (pixels < Format::most_pixels(images[image])) column.find(image, header);
+    if (pixels < Format::most_pixels(file)) column.find(image, header);
   });
 }
 
@@ -124,14 +134,14 @@ void find_views(std::span<const Bytes> images, const ColumnViews& column, std::s
 // have the same scale and kind of pixels. Images that are not decoded are of another format, are
 // damaged, or have no view.
 template <class Format>
-void decode_columns(std::span<const Bytes> images, std::span<ImageColumn* const> columns,
-                    bool is_fast, std::size_t threads) {
-  run_each(images.size(), threads, [&](std::size_t image) {
-    if (!Format::admits(images[image])) return;
+void decode_columns(const StoredImages& images, std::span<ImageColumn* const> columns, bool is_fast,
+                    std::size_t threads) {
+  run_each(images.files.size(), threads, [&](std::size_t image) {
+    if (!Format::admits(images.files[image])) return;
     auto& decoder = thread_decoder<Format>(is_fast);
     std::string reason;
     ImageHeader header;
-    bool is_open = decoder.open(images[image], header, reason);
+    bool is_open = Format::open(decoder, images, image, header, reason);
     std::vector<std::pair<ImageColumn*, ViewTarget>> left;
     for (ImageColumn* column : columns) {
       if (!is_open || column->is_done[image] != 0 || !column->views.find(image, header)) continue;
@@ -159,7 +169,7 @@ void decode_columns(std::span<const Bytes> images, std::span<ImageColumn* const>
         jitters.push_back(column->jitter->choose(random));
         parts.back().jitter = &jitters.back();
       }
-      if (!is_open && !decoder.open(images[image], header, reason)) return;
+      if (!is_open && !Format::open(decoder, images, image, header, reason)) return;
       is_open = false;
       if (!decoder.decode(parts, reason)) return;
       for (auto at = left.begin(); at != others.begin(); ++at) at->first->is_done[image] = 1;

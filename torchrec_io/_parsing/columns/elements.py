@@ -167,11 +167,16 @@ class ElementDecoder:
         """Return the number of threads that decode; starting them takes longer than copying."""
         return block.threads if self.feature.is_slow else 1
 
-    def decode(self, value: memoryview, block: LocatedBlock, record: int) -> Any:
+    def sources(self, block: LocatedBlock, spec: int, elements: Elements) -> Sequence[Any]:
+        """Return what :meth:`decode` takes of each element: by default its bytes."""
+        del spec
+        return elements.values(block)
+
+    def decode(self, value: Any, block: LocatedBlock, record: int) -> Any:
         """Decode a value.
 
         Args:
-            value: The value, in the memory of the block.
+            value: Its source; by default the value, in the memory of the block.
             block: The records.
             record: Position of the value's record.
 
@@ -205,7 +210,7 @@ class ElementDecoder:
         self, block: LocatedBlock, spec: int, elements: Elements, out: npt.NDArray[Any]
     ) -> None:
         """Decode elements of the known shape into ``[n, *shape]``."""
-        values = elements.values(block)
+        values = self.sources(block, spec, elements)
         records = elements.records.tolist()
 
         def work(position: int) -> None:
@@ -245,7 +250,7 @@ class ElementDecoder:
 
     def decode_all(self, block: LocatedBlock, spec: int, elements: Elements) -> list[Any]:
         """Decode elements; the result is incomplete if the block has failures afterwards."""
-        values = elements.values(block)
+        values = self.sources(block, spec, elements)
         records = elements.records.tolist()
         decoded: list[Any] = [None] * len(values)
 

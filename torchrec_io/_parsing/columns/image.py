@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from ... import _core
 from ..._images.bad_value import BadValueError
-from ..._images.decode import DecodedImage, decode_image, read_size, read_stored_size
+from ..._images.decode import DecodedImage, decode_image, read_stored_size
 from ..._images.geometry import CropKey, KeyFactory, find_view
 from ..._images.jitter import change_colors, native_jitter
 from ..._images.levels import fill_values, inner_part, value_tables, write_levels
@@ -36,7 +36,7 @@ Pixels: TypeAlias = npt.NDArray[Any]
 _ENCODED = "torchrec_io._parsing.columns.encoded_image:EncodedImageBuilder"
 
 
-class _ImageValue(NamedTuple):
+class ImageValue(NamedTuple):
     """A decoded image, and the shape of its value in the column."""
 
     shape: tuple[int, ...]
@@ -108,7 +108,8 @@ class ImageJob(NamedTuple):
 
     def decode_left(self, block: LocatedBlock, arena: Arena, left: Sequence[int]) -> None:
         """Decode the images at some positions one by one."""
-        values, records = self.elements.values(block), self.elements.records.tolist()
+        values = self.decoder.sources(block, self.spec, self.elements)
+        records = self.elements.records.tolist()
 
         def decode(at: int) -> None:
             out = self.value(arena, at)
@@ -131,7 +132,8 @@ def _decode_together(block: LocatedBlock, jobs: Sequence[ImageJob], arena: Arena
         same = [job for job in jobs if job.has_images_of(first)]
         jobs = [job for job in jobs if not job.has_images_of(first)]
         columns = [job.column(block, arena) for job in same]
-        images, threads = first.elements.images(block), first.decoder.threads(block)
+        images = first.decoder.images(block, first.spec, first.elements)
+        threads = first.decoder.threads(block)
         with decoding():
             for module in first.decoder.formats:
                 module.decode_columns(images, columns, threads, fast=is_fast(first.decoder.feature))
@@ -216,22 +218,22 @@ class ImageDecoder(ElementDecoder):
         self._calls_user = feature.augment is not None and not is_builtin(feature.augment)
         self._rule = column_rule(feature)
 
-    def decode(self, value: memoryview, block: LocatedBlock, record: int) -> _ImageValue:
+    def decode(self, value: memoryview, block: LocatedBlock, record: int) -> ImageValue:
         image = decode_image(value, self.feature, self._key(block, record))
         if self.feature.jitter is not None:
             image = change_colors(image, self.feature.jitter, self.jitter_key(block, record))
         *frames, height, width, channels = image.pixels.shape
         height, width = self.feature.size or (height, width)
-        return _ImageValue((*frames, *self.feature.shape_of(height, width, channels)), image)
+        return ImageValue((*frames, *self.feature.shape_of(height, width, channels)), image)
 
     def jitter_key(self, block: LocatedBlock, record: int) -> bytes:
         """Return the key of the random colors of a record; 16 bytes."""
         return block.random_key(record, f"{self.name} jitter")
 
-    def store(self, decoded: _ImageValue, out: Pixels) -> None:
+    def store(self, decoded: ImageValue, out: Pixels) -> None:
         self.store_in(decoded, out.reshape(decoded.shape))
 
-    def store_in(self, decoded: _ImageValue, out: Pixels) -> None:
+    def store_in(self, decoded: ImageValue, out: Pixels) -> None:
         """Write an image to its value, which may be larger: the image is at the top left then."""
         inner = inner_part(
             _channels_last(out, self.feature),
@@ -263,7 +265,7 @@ class ImageDecoder(ElementDecoder):
     def plan_images(self, block: LocatedBlock, spec: int, elements: Elements) -> PlannedImages:
         """Find the shape of each image. Those that native code cannot decode are decoded."""
         views = self._views(block, spec, elements)
-        self._find_natively(block, elements, views)
+        self._find_natively(block, spec, elements, views)
         unknown = np.flatnonzero(views["image"][:, 0] == 0)
         decoded = self.decode_all(block, spec, elements.at(unknown))
         return PlannedImages(
@@ -297,14 +299,23 @@ class ImageDecoder(ElementDecoder):
 
     # ---- views ----
 
+    def images(self, block: LocatedBlock, spec: int, elements: Elements) -> _core.StoredImages:
+        """Return images for native code."""
+        del spec
+        return elements.images(block)
+
+    def stored_size(self, value: Any) -> tuple[int, int]:
+        """Return the height and width of an image, of :meth:`sources`, after its rotation."""
+        return read_stored_size(value, self.feature)
+
     def find_views(self, block: LocatedBlock, spec: int, elements: Elements) -> Views:
         """Return the view of each image; fail the records of those that have none."""
         views = self._views(block, spec, elements)
-        self._find_natively(block, elements, views)
-        values, records = elements.values(block), elements.records.tolist()
+        self._find_natively(block, spec, elements, views)
+        values, records = self.sources(block, spec, elements), elements.records.tolist()
 
         def find(at: int) -> None:
-            height, width = read_stored_size(values[at], self.feature)
+            height, width = self.stored_size(values[at])
             view = find_view(self.feature, height, width, self._key(block, records[at]))
             views[at] = ((height, width), *view)
 
@@ -312,10 +323,13 @@ class ImageDecoder(ElementDecoder):
         elements.each(block, spec, find, self.threads(block), unknown)
         return views
 
-    def _find_natively(self, block: LocatedBlock, elements: Elements, views: Views) -> None:
+    def _find_natively(
+        self, block: LocatedBlock, spec: int, elements: Elements, views: Views
+    ) -> None:
         """Find the views of images that native code can decode."""
         if self.formats and not self._calls_user:
-            column, images = self.column(block, elements, views), elements.images(block)
+            column = self.column(block, elements, views)
+            images = self.images(block, spec, elements)
             for module in self.formats:
                 module.find_views(images, column, self.threads(block))
 
@@ -351,7 +365,7 @@ class ImageDecoder(ElementDecoder):
             first = _first_of_group(block, self._group)
         else:
             first = next(each for each in block.builders if each.name == self.name)
-        is_own = first.name == self.name and image_of(first.feature) is first.feature
+        is_own = first.name == self.name and getattr(first, "sequence", None) is None
         return None if is_own or self.feature.augment is None else first
 
     def _key(self, block: LocatedBlock, record: int) -> KeyFactory:
@@ -361,11 +375,14 @@ class ImageDecoder(ElementDecoder):
             if chooser is None:
                 return CropKey(key)
             firsts = _first_elements(block, chooser)
-            found = firsts.at(np.flatnonzero(firsts.records == record)).values(block)
-            if not found:
+            part = firsts.at(np.flatnonzero(firsts.records == record))
+            if not len(part.sizes):
                 return CropKey(key)
+            decoder = chooser.decoder
+            [value] = decoder.sources(block, chooser.first_spec, part)
             try:
-                return CropKey(key, read_size(found[0], chooser.decoder.feature))
+                crop = decoder.feature.crop
+                return CropKey(key, decoder.stored_size(value) if crop is None else crop[2:])
             except BadValueError as error:
                 reason = f"the image of {chooser.name!r}, whose crop it shares: {error}"
                 raise BadValueError(reason) from error

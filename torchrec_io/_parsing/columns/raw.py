@@ -73,17 +73,17 @@ class RawDecoder(ElementDecoder):
 
     def decode(self, value: memoryview, block: LocatedBlock, record: int) -> _RawArray:
         del block, record
-        return self._array_of(value, None)
+        return self.array_of(value, None)
 
     def decode_all(self, block: LocatedBlock, spec: int, elements: Elements) -> list[Any]:
-        shapes = self._stored_shapes(block, spec, elements)
+        shapes = self.stored_shapes(block, spec, elements)
         values = elements.values(block)
         arrays: list[Any] = [None] * len(values)
         if block.failures:
             return arrays
 
         def work(number: int) -> None:
-            arrays[number] = self._array_of(values[number], shapes[number])
+            arrays[number] = self.array_of(values[number], shapes[number])
 
         elements.each(block, spec, work, self.threads(block))
         return arrays
@@ -99,7 +99,7 @@ class RawDecoder(ElementDecoder):
         if self.feature.dtype == "bool" and data.size and data.max() > 1:
             raise BadValueError(_BAD_BOOL)
 
-    def _array_of(self, value: memoryview, sizes: Sequence[int] | None) -> _RawArray:
+    def array_of(self, value: memoryview, sizes: Sequence[int] | None) -> _RawArray:
         """Return the array of a value.
 
         Args:
@@ -167,7 +167,7 @@ class RawDecoder(ElementDecoder):
             f"needs {self._bytes_of(shape)}"
         )
 
-    def _stored_shapes(
+    def stored_shapes(
         self, block: LocatedBlock, spec: int, elements: Elements
     ) -> list[list[int] | None]:
         """Return the stored shape of each element; None without a ``shape_key``."""
@@ -277,6 +277,15 @@ class _CopiedBuilder(ColumnBuilder):
         at = block.targets.data_offset(self.first_spec)
         rows = arena[at : at + len(block) * size].reshape(len(block), size)
         complete_rows(block, self.first_spec, np.arange(len(block)), self.feature, rows)
+
+
+def raw_decoder(name: str, feature: RawFeature) -> ElementDecoder:
+    """Return the decoder of the values of a RawFeature."""
+    if feature.cropped is None:
+        return RawDecoder(name, feature)
+    from .raw_image import RawImageDecoder  # noqa: PLC0415  # loads what decodes images
+
+    return RawImageDecoder(name, feature)
 
 
 def build_raw(name: str, feature: RawFeature, *, in_lists: bool = False) -> ColumnBuilder:
