@@ -4,16 +4,25 @@ python -m benchmarks.many_cores [--scale 1] [--rounds 3] [--threads 2]
 
 The consumer's share is the CPU time of the thread that iterates, divided by that of the process.
 Fresh pages are the bytes of minor page faults, divided by the bytes of the batches.
+
+The second table has a decoder that sleeps, so that few CPUs show what many would do: time in which
+a thread does not sleep is lost, such as that of waiting for a lock. It is built from
+tests/native/sleeping_module.cpp.
 """
 
 from __future__ import annotations
 
+import importlib.util
+import os
 import resource
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
+from unittest import mock
 
 import numpy as np
 import torch
@@ -21,10 +30,12 @@ import torch
 import torchrec_io as tio
 from benchmarks.common import arguments, spread, table
 from benchmarks.image_data import HEIGHT, SIZE, WIDTH, photos
+from torchrec_io._images import native
 
 _IMAGES = 1024
 # Large batches of whole images take fresh pages: memory of less than 32 MiB is reused by malloc.
 _BATCH = 256
+_THREADS = (1, 4, 16, 64)
 _FEATURES = {
     "crops": tio.ImageFeature(size=(SIZE, SIZE), augment=tio.RandomResizedCrop()),
     "whole images": tio.ImageFeature(),
@@ -108,6 +119,61 @@ def _print_shares(path: str, threads: int, rounds: int) -> None:
     print(table([*headers, "Fresh pages, bytes relative to the batches"], rows))
 
 
+def _build_sleeping(folder: Path) -> Any:
+    """Build and return the module of the decoder that sleeps."""
+    find = [sys.executable, "-m", "nanobind", "--cmake_dir"]
+    nanobind = subprocess.run(find, check=True, capture_output=True, text=True)
+    variables = {
+        "SKBUILD": "2",
+        "CMAKE_BUILD_TYPE": "Release",
+        "TORCHREC_IO_SLEEPING": "ON",
+        "Python_EXECUTABLE": sys.executable,
+        "nanobind_DIR": nanobind.stdout.strip(),
+    }
+    options = [f"-D{name}={value}" for name, value in variables.items()]
+    root = Path(__file__).parent.parent
+    for command in (
+        ["cmake", "-S", str(root), "-B", str(folder), "-G", "Ninja", *options],
+        ["cmake", "--build", str(folder), "--target", "_sleeping"],
+    ):
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    [path] = folder.glob("_sleeping.*")
+    spec = importlib.util.spec_from_file_location("_sleeping", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def _print_threads(path: str, sleeping: Any, rounds: int) -> None:
+    """Print how many images a decoder that sleeps decodes with many threads."""
+    rows = []
+    for threads in _THREADS:
+        cpus = range(threads)
+        with (
+            mock.patch.object(native, "_jpeg", sleeping),
+            mock.patch.object(os, "sched_getaffinity", lambda _, cpus=cpus: cpus),
+        ):
+            dataset = tio.TFRecordDataset(
+                path, {"image": _FEATURES["crops"]}, batch_size=_BATCH, num_threads=1
+            )
+            part = dataset.take(min(_IMAGES, 64 * threads))
+            uses = [use_of(part) for _ in range(rounds)]
+        rates = [use.images / use.seconds for use in uses]
+        ideal = threads / sleeping.SECONDS
+        rows.append(
+            [
+                str(threads),
+                spread(rates, 0),
+                spread([rate / ideal for rate in rates]),
+                spread([use.cpu_seconds / use.seconds for use in uses]),
+            ]
+        )
+    headers = ["Threads", "Images/s", "Relative to threads that only sleep", "Busy CPUs"]
+    print(table(headers, rows))
+
+
 def main() -> None:
     """Print the tables."""
     parser = arguments(__doc__, rounds=3)
@@ -117,6 +183,7 @@ def main() -> None:
         path = str(Path(folder, "photos.tfrecord"))
         _write(path, max(_BATCH, int(_IMAGES * parsed.scale)))
         _print_shares(path, parsed.threads, parsed.rounds)
+        _print_threads(path, _build_sleeping(Path(folder, "build")), parsed.rounds)
 
 
 if __name__ == "__main__":
