@@ -148,7 +148,7 @@ def test_places_without_keys(tmp_path: Path) -> None:
         tio.SequenceFeature(image)
     with pytest.raises(tio.SchemaError, match=r"FixedLenFeature\(\[\], 'string'\), without key"):
         tio.WholeFileDataset(tmp_path / "x", {"image": image})
-    with pytest.raises(tio.SchemaError, match="without compression and key"):
+    with pytest.raises(tio.SchemaError, match="without compression, key, size and augment"):
         raw = tio.RawFeature("uint8", [2], key="x")
         tio.FixedLengthRecordDataset(tmp_path / "x", 2, {"raw": raw})
     with pytest.raises(tio.SchemaError, match="CSV fields have no names"):

@@ -27,6 +27,7 @@ from .specs import VarLenFeature
 from .stored_keys import StoredCount, StoredKey
 from .valid_range import Range, check_range
 
+_IMAGE_DECODER = "torchrec_io._parsing.columns.raw_image:RawImageDecoder"
 # The size of an image of the default max_pixels with four channels.
 _DEFAULT_MAX_BYTES = 1 << 28
 
@@ -76,7 +77,7 @@ class RawFeature(Feature):
     """
 
     column = "torchrec_io._parsing.columns.raw:build_raw"
-    element_decoder = "torchrec_io._parsing.columns.raw:raw_decoder"
+    element_decoder = "torchrec_io._parsing.columns.raw:RawDecoder"
     places: ClassVar[frozenset[Place]] = frozenset({"example", "context", "ranked", "element"})
 
     dtype: RawDTypeName
@@ -238,6 +239,7 @@ class RawFeature(Feature):
             raise SchemaError("max_bytes needs compression")
         if self.size is not None or self.augment is not None:
             self._check_image()
+            set_fields(self, element_decoder=_IMAGE_DECODER)
         if self.fixed_length and (self.shape_key is not None or not self.is_stored_as_is):
             raise SchemaError("fixed_length excludes shape_key, compression and dequantize")
 

@@ -279,15 +279,6 @@ class _CopiedBuilder(ColumnBuilder):
         complete_rows(block, self.first_spec, np.arange(len(block)), self.feature, rows)
 
 
-def raw_decoder(name: str, feature: RawFeature) -> ElementDecoder:
-    """Return the decoder of the values of a RawFeature."""
-    if feature.cropped is None:
-        return RawDecoder(name, feature)
-    from .raw_image import RawImageDecoder  # noqa: PLC0415  # loads what decodes images
-
-    return RawImageDecoder(name, feature)
-
-
 def build_raw(name: str, feature: RawFeature, *, in_lists: bool = False) -> ColumnBuilder:
     """Return the builder of the column of a RawFeature."""
     if feature.known_shape is not None and feature.is_stored_as_is:
