@@ -1647,7 +1647,7 @@ def find_views(images: StoredImages, column: ImageColumn, threads: int) -> None:
     Find those views of a column that are not known, of valid images of this format.
     """
 
-def decode_columns(images: StoredImages, columns: Sequence[ImageColumn], threads: int, *, fast: bool = False) -> None:
+def decode_columns(images: StoredImages, columns: Sequence[ImageColumn], threads: int, *, fast: bool = False) -> int:
     """
     Decode the images of columns, each once, if they are valid and of this format.
 
@@ -1656,6 +1656,9 @@ def decode_columns(images: StoredImages, columns: Sequence[ImageColumn], threads
         columns: The columns.
         threads: Number of threads, including this one.
         fast: Use the fast DCT.
+
+    Returns:
+        The time that other threads took, in nanoseconds.
     """
 
 class ArrayKind(enum.Enum):
@@ -1945,6 +1948,9 @@ class Meter:
         """
         Stop, in the same thread, and add the times and other numbers to the counters.
         """
+
+def add_time(step: Counter, nanoseconds: int) -> None:
+    """Count time of other threads for a step of this thread."""
 
 def add_records(numbers: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')], records: int) -> None:
     """Add to the number of records."""

@@ -44,7 +44,7 @@ def find_views(images: torchrec_io._core.StoredImages, column: torchrec_io._core
     Find those views of a column that are not known, of valid images of this format.
     """
 
-def decode_columns(images: torchrec_io._core.StoredImages, columns: Sequence[torchrec_io._core.ImageColumn], threads: int, *, fast: bool = False) -> None:
+def decode_columns(images: torchrec_io._core.StoredImages, columns: Sequence[torchrec_io._core.ImageColumn], threads: int, *, fast: bool = False) -> int:
     """
     Decode the images of columns, each once, if they are valid and of this format.
 
@@ -53,4 +53,7 @@ def decode_columns(images: torchrec_io._core.StoredImages, columns: Sequence[tor
         columns: The columns.
         threads: Number of threads, including this one.
         fast: Use the fast DCT.
+
+    Returns:
+        The time that other threads took, in nanoseconds.
     """

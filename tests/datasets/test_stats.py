@@ -49,7 +49,9 @@ def test_the_times_of_one_thread(paths: list[str]) -> None:
     assert stats.decoding == stats.copying == stats.waiting_for_consumer == 0
     assert stats.records_per_second == stats.records / stats.seconds
     assert stats.as_dict()["records_per_second"] == stats.records_per_second
-    assert stats.as_dict().keys() == {*counts_of(stats), *TIMES, "records_per_second"}
+    others = {"records_per_second", "consumer", "consumer_share"}
+    assert stats.as_dict().keys() == {*counts_of(stats), *TIMES, *others}
+    assert stats.consumer_share == 0  # it is that of a loader
 
 
 @pytest.mark.parametrize("batch_size", [None, 4])

@@ -67,9 +67,10 @@ def left(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     counts: list[int] = []
     for module in (_jpeg, _png):
 
-        def record(images: Any, columns: Any, *rest: Any, decode: Any, **options: Any) -> None:
-            decode(images, columns, *rest, **options)
+        def record(images: Any, columns: Any, *rest: Any, decode: Any, **options: Any) -> Any:
+            helped = decode(images, columns, *rest, **options)
             counts.append(len(columns[0].missing()))
+            return helped
 
         decode = functools.partial(record, decode=module.decode_columns)
         monkeypatch.setattr(module, "decode_columns", decode)
@@ -270,9 +271,9 @@ def test_an_image_is_decoded_once_for_all_its_views(monkeypatch: pytest.MonkeyPa
     calls: list[int] = []
     decode = _jpeg.decode_columns
 
-    def record(images: Any, columns: Any, *rest: Any, **options: Any) -> None:
+    def record(images: Any, columns: Any, *rest: Any, **options: Any) -> Any:
         calls.append(len(columns))
-        decode(images, columns, *rest, **options)
+        return decode(images, columns, *rest, **options)
 
     monkeypatch.setattr(_jpeg, "decode_columns", record)
     schema = {

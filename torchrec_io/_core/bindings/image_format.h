@@ -57,8 +57,8 @@ void bind_find_views(const StoredImages& images, ImageColumn& column, std::size_
 }
 
 template <class Format>
-void bind_decode_columns(const StoredImages& images, const Sequence<ImageColumn>& columns,
-                         std::size_t threads, bool fast) {
+std::int64_t bind_decode_columns(const StoredImages& images, const Sequence<ImageColumn>& columns,
+                                 std::size_t threads, bool fast) {
   const Items<ImageColumn*> all(columns);
   for (const ImageColumn* column : all.values()) {
     check_size(images, *column);
@@ -67,7 +67,7 @@ void bind_decode_columns(const StoredImages& images, const Sequence<ImageColumn>
     }
   }
   const ReleasedGil unlocked;
-  decode_columns<Format>(images, all.values(), fast, threads);
+  return decode_columns<Format>(images, all.values(), fast, threads).count();
 }
 
 // Adds the functions for single files.
@@ -101,7 +101,9 @@ void bind_columns(nb::module_& m) {
         "    images: The images of each column.\n"
         "    columns: The columns.\n"
         "    threads: Number of threads, including this one.\n"
-        "    fast: Use the fast DCT.");
+        "    fast: Use the fast DCT.\n\n"
+        "Returns:\n"
+        "    The time that other threads took, in nanoseconds.");
 }
 
 }  // namespace tio

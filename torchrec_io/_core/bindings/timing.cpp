@@ -99,6 +99,8 @@ void bind_timing(nb::module_& m) {
       .def("stop", &stop_meter, "records"_a = 0, "bytes"_a = 0, "batches"_a = 0,
            "Stop, in the same thread, and add the times and other numbers to the counters.");
 
+  m.def("add_time", &add_time, "step"_a, "nanoseconds"_a,
+        "Count time of other threads for a step of this thread.");
   m.def(
       "add_records",
       [](const CounterArray& numbers, std::int64_t records) {

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -132,11 +133,12 @@ void find_views(const StoredImages& images, const ColumnViews& column, std::size
 
 // Decodes the images of columns of the same images. Each image is decoded once for all columns that
 // have the same scale and kind of pixels. Images that are not decoded are of another format, are
-// damaged, or have no view.
+// damaged, or have no view. Returns the time that other threads took.
 template <class Format>
-void decode_columns(const StoredImages& images, std::span<ImageColumn* const> columns, bool is_fast,
-                    std::size_t threads) {
-  run_each(images.files.size(), threads, [&](std::size_t image) {
+std::chrono::nanoseconds decode_columns(const StoredImages& images,
+                                        std::span<ImageColumn* const> columns, bool is_fast,
+                                        std::size_t threads) {
+  return run_each(images.files.size(), threads, [&](std::size_t image) {
     if (!Format::admits(images.files[image])) return;
     auto& decoder = thread_decoder<Format>(is_fast);
     std::string reason;

@@ -41,16 +41,19 @@ class SharedWork {
     ++helping_;
   }
 
-  void end_helper() {
+  void end_helper(std::chrono::nanoseconds took) {
     // Notified with the lock: the work may be gone as soon as its caller can go on.
     const std::lock_guard lock(mutex_);
+    helped_ += took;
     if (--helping_ == 0) ended_.notify_all();
   }
-  // Waits for the helpers, of which no more may be added, and throws what they threw.
-  void finish() {
+  // Waits for the helpers, of which no more may be added, and returns the time that they took.
+  // Throws what was thrown.
+  std::chrono::nanoseconds finish() {
     std::unique_lock lock(mutex_);
     ended_.wait(lock, [this] { return helping_ == 0; });
     if (error_) std::rethrow_exception(error_);
+    return helped_;
   }
 
  private:
@@ -62,6 +65,7 @@ class SharedWork {
   std::mutex mutex_;
   std::condition_variable ended_;
   std::exception_ptr error_;
+  std::chrono::nanoseconds helped_{0};
 };
 
 class ThreadPool {
@@ -101,8 +105,9 @@ class ThreadPool {
       SharedWork* const work = *found;
       work->add_helper();
       lock.unlock();
+      const auto begin = std::chrono::steady_clock::now();
       work->serve();
-      work->end_helper();
+      work->end_helper(std::chrono::steady_clock::now() - begin);
       lock.lock();
     }
   }
@@ -128,20 +133,19 @@ ThreadPool& thread_pool() {
 
 }  // namespace
 
-void run_each(std::size_t count, std::size_t threads,
-              const std::function<void(std::size_t item)>& work) {
+std::chrono::nanoseconds run_each(std::size_t count, std::size_t threads,
+                                  const std::function<void(std::size_t item)>& work) {
   const std::size_t helpers = std::min(threads, count) - (count > 0 && threads > 0 ? 1 : 0);
   SharedWork shared(count, helpers, work);
   if (helpers == 0) {
     shared.serve();
-    shared.finish();
-    return;
+    return shared.finish();
   }
   ThreadPool& pool = thread_pool();
   pool.offer(&shared, helpers);
   shared.serve();
   pool.withdraw(&shared);
-  shared.finish();
+  return shared.finish();
 }
 
 }  // namespace tio

@@ -60,6 +60,10 @@ void leave_step() {
   if (steps.depth != 0) --steps.depth;
 }
 
+void add_time(Counter step, std::int64_t nanoseconds) {
+  this_thread().spent[static_cast<std::size_t>(step)] += nanoseconds;
+}
+
 void StepScope::next(Counter step) {
   ThreadSteps& steps = this_thread();
   steps.count();

@@ -32,6 +32,9 @@ using Counts = std::array<std::int64_t, kCounters>;
 void enter_step(Counter step);
 void leave_step();
 
+// Counts time of other threads for a step of this thread.
+void add_time(Counter step, std::int64_t nanoseconds);
+
 // A step of this thread that ends with its scope.
 class StepScope {
  public:

@@ -136,7 +136,9 @@ def _decode_together(block: LocatedBlock, jobs: Sequence[ImageJob], arena: Arena
         threads = first.decoder.threads(block)
         with decoding():
             for module in first.decoder.formats:
-                module.decode_columns(images, columns, threads, fast=is_fast(first.decoder.feature))
+                fast = is_fast(first.decoder.feature)
+                helped = module.decode_columns(images, columns, threads, fast=fast)
+                _core.add_time(_core.Counter.decoding, helped)
         for job, column in zip(same, columns, strict=True):
             job.decode_left(block, arena, column.missing())
 
