@@ -338,6 +338,33 @@ def test_padded_images_have_their_own_size() -> None:
 # ---- values that are not boxes in the image ----
 
 
+def test_boxes_follow_the_first_image_of_any_kind() -> None:
+    """Pixels and sequences are images, too; another image of the group may have another size."""
+    pixels = np.zeros((40, 20, 3), np.uint8)
+    frames = [encoded(pixels)] * 2
+    augment: Any = FixedCrop(0, 0, 20, 20, flip=False)
+    record = tio.encode_example(
+        {"raw": pixels.tobytes(), "frames": frames, "image": frames[0], "boxes": [10.0, 5, 20, 10]}
+    )
+    raw = tio.RawFeature("uint8", [40, 20, 3], size=(10, 10), augment=augment)
+    sequence = tio.SequenceFeature(tio.ImageFeature(size=(10, 10), augment=augment))
+    image = tio.ImageFeature(size=(99, 99), augment=augment)
+    for first in ({"raw": raw}, {"frames": sequence}):
+        for normalized, expected in ((False, [5, 2.5, 10, 5]), (True, [1, 1, 1, 1])):
+            boxes = tio.BoxFeature(group="view", normalized=normalized)
+            schema = tio.Schema({**first, "image": image, "boxes": boxes})
+            assert tio.parse_example(record, schema)["boxes"].tolist() == [expected]
+
+
+def test_without_an_image_of_the_sequence_no_box_is_valid() -> None:
+    kinds: Any = {"frames": "string"}
+    record = tio.encode_example({"frames": [], "boxes": [0.0, 0, 1, 1]}, kinds=kinds)
+    augment = tio.RandomFlip(group="view")
+    frames = tio.SequenceFeature(tio.ImageFeature(size=(4, 4), augment=augment))
+    batch = tio.parse_examples([record], {"frames": frames, "boxes": tio.BoxFeature(group="view")})
+    assert batch.valid["boxes"].tolist() == [[False]]
+
+
 def test_boxes_that_are_not_valid_keep_their_rows() -> None:
     nan, inf = math.nan, math.inf
     boxes: list[Floats] = [
@@ -440,7 +467,7 @@ def test_an_image_that_cannot_be_decoded_is_one_error(tmp_path: Path, is_first: 
         (lambda: tio.KeypointFeature(CORNERS), "of 2 different features"),
         (
             lambda: tio.Schema({"image": SCHEMA["image"], "x": tio.BoxFeature(group="other")}),
-            "no ImageFeature has the group 'other'.*are \\['view'\\]",
+            "no image has the group 'other'.*are \\['view'\\]",
         ),
         (
             lambda: tio.Schema({**SCHEMA, "valid": tio.VarLenFeature("int64")}),

@@ -154,6 +154,21 @@ def test_samples_are_decoded_and_can_be_joined() -> None:
     assert batch[:0].to("cpu")["image"].shape == (0, 3, 32, 24)
 
 
+@pytest.mark.parametrize("is_first", [True, False])
+def test_boxes_of_a_group_do_not_change_its_images(is_first: bool) -> None:
+    """Also those that the CPU decodes when it parses."""
+    augment = tio.RandomResizedCrop(group="view")
+    records = [record_of(each, at) for at, each in enumerate(images())]
+    for decoder in ("cuda", "auto"):
+        boxes = {"boxes": tio.BoxFeature(group="view")}
+        options: Any = {"size": (32, 24), "augment": augment, "decoder": decoder}
+        image = {"image": tio.ImageFeature(**options)}
+        schema = {**boxes, **image} if is_first else {**image, **boxes}
+        found = tio.parse_examples(records, schema).to("cpu")["image"]
+        expected = tio.parse_examples(records, image).to("cpu")["image"]
+        assert torch.equal(found, expected)
+
+
 def test_batches_of_every_origin(tmp_path: Path) -> None:
     path = write_tfrecord(tmp_path / "a", [record_of(each, at) for at, each in enumerate(images())])
     expected = batch_of("auto", size=(32, 24))["image"]

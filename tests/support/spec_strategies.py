@@ -170,6 +170,37 @@ def raggeds(draw: st.DrawFn) -> tio.RaggedFeature:
 ragged = raggeds()
 
 
+_lengths = st.integers(1, 900)
+_chances = st.floats(0, 1)
+_groups = st.none() | keys
+crops = st.one_of(
+    st.builds(
+        tio.RandomResizedCrop,
+        st.tuples(st.floats(0.01, 1), st.floats(0.01, 1) | st.just(1)).map(sorted),
+        st.tuples(st.floats(0.1, 9), st.floats(0.1, 9) | st.just(3)).map(sorted),
+        _chances | st.sampled_from([0, 1]),
+        _groups,
+    ),
+    st.builds(tio.RandomCrop, st.tuples(_lengths, _lengths), _chances, _groups),
+    st.builds(tio.RandomFlip, _chances, _groups),
+)
+
+
+@st.composite
+def raw_images(draw: st.DrawFn) -> tio.RawFeature:
+    """Draw RawFeatures that are cropped or resized."""
+    sides = draw(st.lists(st.none() | _lengths, min_size=2, max_size=2))
+    unknown = sides.count(None)
+    shape_key = draw(st.lists(keys, min_size=unknown, max_size=unknown)) if unknown else None
+    return tio.RawFeature(
+        "uint8",
+        [*sides, draw(st.sampled_from([1, 3]))],
+        shape_key,
+        size=draw(st.tuples(_lengths, _lengths)),
+        augment=draw(st.none() | crops),
+    )
+
+
 @st.composite
 def raw(draw: st.DrawFn, *, alone: bool = True) -> tio.RawFeature:
     """Draw RawFeatures with all ways to specify the shape, or only those allowed as elements."""
@@ -199,22 +230,6 @@ def raw(draw: st.DrawFn, *, alone: bool = True) -> tio.RawFeature:
         if way != "shape":
             options["fixed_length"] = math.prod(shape) * item_bytes(dtype)
     return tio.RawFeature(dtype, **options)
-
-
-_lengths = st.integers(1, 900)
-_chances = st.floats(0, 1)
-_groups = st.none() | keys
-crops = st.one_of(
-    st.builds(
-        tio.RandomResizedCrop,
-        st.tuples(st.floats(0.01, 1), st.floats(0.01, 1) | st.just(1)).map(sorted),
-        st.tuples(st.floats(0.1, 9), st.floats(0.1, 9) | st.just(3)).map(sorted),
-        _chances | st.sampled_from([0, 1]),
-        _groups,
-    ),
-    st.builds(tio.RandomCrop, st.tuples(_lengths, _lengths), _chances, _groups),
-    st.builds(tio.RandomFlip, _chances, _groups),
-)
 
 
 def _strengths(least: float, most: float) -> st.SearchStrategy[Any]:
@@ -285,7 +300,7 @@ def images(draw: st.DrawFn, *, alone: bool = True) -> tio.ImageFeature:
         resize=resize,
         fill=draw(st.just(0) | st.integers(0, 255)),
         crop=draw(st.none() | st.tuples(index, index, _lengths, _lengths)),
-        augment=draw(st.none() | crops) if alone else None,
+        augment=draw(st.none() | crops),
         mixed=mixed,
         key=draw(_own_keys) if alone else None,
         apply_exif_orientation=draw(st.booleans()),
@@ -346,7 +361,7 @@ _SPECS: dict[str, st.SearchStrategy[Any]] = {
     "FixedLenSequenceFeature": parts(in_list=False),
     "SparseFeature": sparse(),
     "RaggedFeature": ragged,
-    "RawFeature": raw(),
+    "RawFeature": raw() | raw_images(),
     "SerializedTensorFeature": serialized,
     "ImageFeature": images(),
     "SequenceFeature": sequences(),

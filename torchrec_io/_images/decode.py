@@ -84,17 +84,6 @@ def decode_image(data: memoryview, feature: ImageFeature, make_key: KeyFactory) 
     return decoded
 
 
-def read_size(data: memoryview, feature: ImageFeature) -> tuple[int, int]:
-    """Return the height and width of an image that a feature's ``augment`` gets.
-
-    Raises:
-        BadValueError: If the header is not that of an image, or claims too many pixels.
-    """
-    if feature.crop is not None:
-        return feature.crop[2], feature.crop[3]
-    return read_stored_size(data, feature)
-
-
 def read_stored_size(data: memoryview, feature: ImageFeature) -> tuple[int, int]:
     """Return the height and width of an image after its rotation.
 

@@ -11,7 +11,7 @@ from ..errors import SchemaError
 from .checks import check_key, set_fields
 from .crops import group_of, is_number
 from .feature import Feature
-from .image_spec import ImageFeature
+from .image_spec import image_of
 from .nesting import VALID
 from .specs import VarLenFeature
 from .stored_keys import StoredCount, StoredKey
@@ -64,12 +64,12 @@ class PlaceFeature(Feature, is_abstract=True):
         """Check that the group has an image, and that no feature has the name of the masks."""
         if self.group is None:
             return
-        images = [spec for spec in features.values() if isinstance(spec, ImageFeature)]
+        images = [image for spec in features.values() if (image := image_of(spec)) is not None]
         groups = sorted({found for each in images if (found := group_of(each.augment))})
         if self.group not in groups:
             known = f"; the groups of images are {groups}" if groups else ""
             raise SchemaError(
-                f"no ImageFeature has the group {self.group!r}: give one of them "
+                f"no image has the group {self.group!r}: give one of them "
                 f"augment=tio.RandomResizedCrop(group={self.group!r}) or another function of this "
                 f"group{known}"
             )
@@ -102,7 +102,8 @@ class BoxFeature(PlaceFeature):
     boxes of TensorFlow's object detection API, ``BoxFeature("objects/bbox")`` those of TensorFlow
     Datasets.
 
-    With ``group``, boxes are those of the group's first image in the schema. They are cropped,
+    With ``group``, boxes are those of the group's first image in the schema; of a sequence, those
+    of the first image of each record, without which no box is valid. They are cropped,
     resized and mirrored like it, and clipped to its picture, which is the column's value without
     fill. ``batch.valid[name]`` is a Ragged of bool ``[N]``: whether at least ``min_size`` pixels of
     a box are left in height and width. Boxes are not removed, so that labels keep their positions.

@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -35,7 +36,8 @@ class PartWriter {
         jitter_(part.jitter),
         writer_(part.target, part.jitter != nullptr ? kColorLevels : levels, part.view) {
     if (jitter_ != nullptr) {
-      colors_.resize(static_cast<std::size_t>(view_.height * view_.width * kColorLevels));
+      colors_ = std::make_unique_for_overwrite<std::uint8_t[]>(
+          static_cast<std::size_t>(view_.height * view_.width * kColorLevels));
     }
     if (!view_.is_resized()) {
       kind_ = Kind::copied;
@@ -94,7 +96,7 @@ class PartWriter {
     if (kind_ == Kind::copied) return finish(decoder.at_column(first, view_.left));
     if (kind_ == Kind::nearest) {
       const std::uint8_t* const stored = decoder.at_column(first, view_.left);
-      std::uint8_t* out = row_.data();
+      std::uint8_t* out = next_row();
       for (const std::int64_t column : columns_) {
         std::memcpy(out, stored + column * levels_, static_cast<std::size_t>(levels_));
         out += levels_;
@@ -106,9 +108,15 @@ class PartWriter {
       }
       resample_rows(inputs_.data(), down_->weights(next_), count,
                     static_cast<std::size_t>((right() - left()) * levels_), summed_.data());
-      resample_columns(summed_.data(), *across_, levels_, row_.data());
+      resample_columns(summed_.data(), *across_, levels_, next_row());
     }
-    finish(row_.data());
+    finish(next_row());
+  }
+
+  // Returns where the next row is resized to.
+  std::uint8_t* next_row() {
+    const bool is_colored = jitter_ != nullptr && levels_ == kColorLevels;
+    return is_colored ? row_of_colors(next_) : row_.data();
   }
 
   // Writes the next row. Colors are changed when all rows are known.
@@ -116,13 +124,15 @@ class PartWriter {
     if (jitter_ == nullptr) return writer_.write(row, next_);
     const auto pixels = static_cast<std::size_t>(view_.width);
     std::uint8_t* const out = row_of_colors(next_);
-    if (levels_ == kColorLevels) {
+    if (levels_ == 1) {
+      for (std::size_t x = 0; x < pixels; ++x) {
+        std::memset(out + x * kColorLevels, row[x], kColorLevels);
+      }
+    } else if (row != out) {
       std::memcpy(out, row, pixels * kColorLevels);
-    } else {
-      for (std::size_t x = 0; x < pixels; ++x) std::memset(out + x * kColorLevels, row[x], 3);
     }
     if (next_ + 1 < view_.height) return;
-    apply(*jitter_, colors_.data(), colors_.size() / kColorLevels, kColorLevels);
+    apply(*jitter_, colors_.get(), pixels * static_cast<std::size_t>(view_.height), kColorLevels);
     for (std::int64_t y = 0; y < view_.height; ++y) writer_.write(row_of_colors(y), y);
   }
   std::uint8_t* row_of_colors(std::int64_t row) {
@@ -140,7 +150,7 @@ class PartWriter {
   std::vector<const std::uint8_t*> inputs_;
   std::vector<std::int16_t> summed_;
   std::vector<std::uint8_t> row_;
-  std::vector<std::uint8_t> colors_;  // all rows, if their colors are changed
+  std::unique_ptr<std::uint8_t[]> colors_;  // all rows, if their colors are changed
 };
 
 // Decodes views of an image and writes their pixels. The image is decoded once, and only as far as

@@ -10,14 +10,13 @@ import numpy.typing as npt
 from ... import _core
 from ..._images.views import Views
 from ..._schema.box_specs import BoxFeature, PlaceFeature
-from ..._schema.crops import group_of
-from ..._schema.image_spec import ImageFeature
+from ..._schema.image_spec import image_of
 from ..._schema.nesting import VALID
 from ...checks import counted
 from ..arrays import Arena, Ints, offsets_of, view_of
 from ..layout import Column, Numbers, RaggedColumn
 from .base import ColumnBuilder, LocatedBlock
-from .image import views_of_group
+from .image import first_of_group, views_of_group
 
 Floats: TypeAlias = npt.NDArray[Any]
 Mask: TypeAlias = npt.NDArray[np.bool_]
@@ -91,8 +90,8 @@ class PlacesBuilder(ColumnBuilder):
         views = views_of_group(block, feature.group)
         if block.failures:
             return
-        images = (each.feature for each in block.builders if isinstance(each.feature, ImageFeature))
-        image = next(each for each in images if group_of(each.augment) == feature.group)
+        image = image_of(first_of_group(block, feature.group).feature)
+        assert image is not None
         views = np.repeat(views, counts)
         stored_unit = value_unit = np.ones((1, 1, 2))
         if feature.normalized:

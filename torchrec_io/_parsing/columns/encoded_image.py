@@ -67,7 +67,8 @@ class EncodedImageBuilder(ColumnBuilder):
         )
         if block.failures:
             return []
-        views = decoder.find_views(block, spec, elements)
+        # Boxes of the group ask for the views of all images, also of those that are marked below.
+        views = decoder.find_views(block, spec, elements).copy()
         if block.failures:
             return []
         sizes = elements.sizes.copy()

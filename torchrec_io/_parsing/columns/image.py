@@ -364,7 +364,7 @@ class ImageDecoder(ElementDecoder):
     def _chooser(self, block: LocatedBlock) -> Any:
         """Return the builder of the image that crops are chosen for; None for each image itself."""
         if self._group is not None:
-            first = _first_of_group(block, self._group)
+            first = first_of_group(block, self._group)
         else:
             first = next(each for each in block.builders if each.name == self.name)
         is_own = first.name == self.name and getattr(first, "sequence", None) is None
@@ -392,7 +392,7 @@ class ImageDecoder(ElementDecoder):
         return make_key
 
 
-def _first_of_group(block: LocatedBlock, group: str) -> Any:
+def first_of_group(block: LocatedBlock, group: str) -> Any:
     """Return the builder of the image that the crops of a group are chosen for."""
     images = ((each, image_of(each.feature)) for each in block.builders)
     return next(
@@ -421,7 +421,7 @@ def views_of_group(block: LocatedBlock, group: str) -> Views:
 
     Records fail whose image has none. The row of a record without an image is zeros.
     """
-    return _first_views(block, _first_of_group(block, group))
+    return _first_views(block, first_of_group(block, group))
 
 
 class _PaddedImageBuilder(DecodedBuilder):
