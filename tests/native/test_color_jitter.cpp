@@ -64,13 +64,15 @@ void test_paths_agree() {
       std::swap(choice.order[i], choice.order[other]);
       std::swap(choice.factors[i], choice.factors[other]);
     }
-    auto found = stored;
-    apply(choice, found.data(), count, channels);
     auto expected = stored;
     apply_portable(choice, expected, channels);
-    CHECK_EQ_IN(found, expected, round);
-    for (std::size_t i = 3; channels == 4 && i < found.size(); i += 4) {
-      CHECK_EQ(found[i], stored[i]);
+    for (const jitter_paths::Path& path : jitter_paths::paths()) {
+      auto found = stored;
+      jitter_paths::apply(path, choice, found.data(), count, channels);
+      CHECK_EQ_IN(found, expected, round);
+    }
+    for (std::size_t i = 3; channels == 4 && i < stored.size(); i += 4) {
+      CHECK_EQ(expected[i], stored[i]);
     }
   }
 }

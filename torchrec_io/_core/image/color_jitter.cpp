@@ -34,24 +34,28 @@ namespace jitter_paths {
 
 namespace {
 
-struct Path {
-  decltype(&change_portable) change;
-  decltype(&sum_gray_portable) sum_gray;
-};
-
-Path best_path() {
+std::vector<Path> find_paths() {
+  std::vector<Path> found = {{&change_portable, &sum_gray_portable}};
 #if defined(__x86_64__)
-  static const bool is_fast = __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma");
-  if (is_fast) return {&change_avx2, &sum_gray_avx2};
+  if (__builtin_cpu_supports("avx2") == 0 || __builtin_cpu_supports("fma") == 0) return found;
+  found.insert(found.begin(), {&change_avx2, &sum_gray_avx2});
+  if (__builtin_cpu_supports("avx512bw") != 0 && __builtin_cpu_supports("avx512dq") != 0 &&
+      __builtin_cpu_supports("avx512vl") != 0) {
+    found.insert(found.begin(), {&change_avx512, &sum_gray_avx512});
+  }
 #endif
-  return {&change_portable, &sum_gray_portable};
+  return found;
 }
 
 }  // namespace
-}  // namespace jitter_paths
 
-void apply(const JitterChoice& choice, std::uint8_t* pixels, std::size_t count, int channels) {
-  const jitter_paths::Path path = jitter_paths::best_path();
+const std::vector<Path>& paths() {
+  static const std::vector<Path> found = find_paths();
+  return found;
+}
+
+void apply(const Path& path, const JitterChoice& choice, std::uint8_t* pixels, std::size_t count,
+           int channels) {
   const auto end = choice.order.begin() + choice.count;
   // The contrast needs the mean of all pixels after the changes before it.
   const auto before = static_cast<std::size_t>(
@@ -65,6 +69,12 @@ void apply(const JitterChoice& choice, std::uint8_t* pixels, std::size_t count, 
   if (before == choice.count || count == 0) return;
   const std::uint64_t sum = path.sum_gray(pixels, count, channels);
   run(before, choice.count - before, static_cast<float>(sum) / static_cast<float>(count));
+}
+
+}  // namespace jitter_paths
+
+void apply(const JitterChoice& choice, std::uint8_t* pixels, std::size_t count, int channels) {
+  jitter_paths::apply(jitter_paths::paths().front(), choice, pixels, count, channels);
 }
 
 }  // namespace tio

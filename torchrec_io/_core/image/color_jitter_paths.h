@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <vector>
 
 #include "image/color_jitter.h"
 
@@ -28,7 +29,21 @@ std::uint64_t sum_gray_portable(const std::uint8_t* pixels, std::size_t count, i
 #if defined(__x86_64__)
 void change_avx2(const Changes& changes, std::uint8_t* pixels, std::size_t count, int channels);
 std::uint64_t sum_gray_avx2(const std::uint8_t* pixels, std::size_t count, int channels);
+void change_avx512(const Changes& changes, std::uint8_t* pixels, std::size_t count, int channels);
+std::uint64_t sum_gray_avx512(const std::uint8_t* pixels, std::size_t count, int channels);
 #endif
+
+struct Path {
+  decltype(&change_portable) change;
+  decltype(&sum_gray_portable) sum_gray;
+};
+
+// The paths that this processor has, the fastest one first.
+const std::vector<Path>& paths();
+
+// Makes a choice on one of the paths.
+void apply(const Path& path, const JitterChoice& choice, std::uint8_t* pixels, std::size_t count,
+           int channels);
 
 // The levels of some pixels. Loops over all of them, of a fixed number, become vector instructions.
 struct Levels {
