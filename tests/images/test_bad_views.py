@@ -110,11 +110,13 @@ def test_each_fault_is_an_error_of_its_record(batch_size: Any, tmp_path: Path) -
     found = rows_of(list(tio.TFRecordDataset(path, SCHEMA, on_error=errors.append, **options)))
     assert found == {number: row for number, row in expected.items() if number % 2 == 0}
     starts = [0, *itertools.accumulate(len(frame(data)) for data in stored)]
-    assert [error.record for error in errors] == list(range(1, len(stored), 2))
-    for error, (name, (_, feature, reason)) in zip(errors, FAULTS.items(), strict=True):
+    numbers = list(range(1, len(stored), 2))
+    assert [error.record for error in errors] == numbers
+    for number, error, (name, fault) in zip(numbers, errors, FAULTS.items(), strict=True):
+        _, feature, reason = fault
         assert type(error) is tio.DecodeError, name
         assert (error.path, error.feature) == (path, feature), name
-        assert error.offset == starts[error.record], name
+        assert error.offset == starts[number], name
         assert reason in error.reason, name
 
 
