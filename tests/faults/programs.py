@@ -688,13 +688,34 @@ def images(folder: Path) -> None:
         for kind in ("JPEG", "PNG", "JPEG", "PNG"):
             file = io.BytesIO()
             Image.fromarray(pixels).save(file, kind)
-            writer.write({"image": file.getvalue()})
+            shape = {"height": 40, "width": 50, "channel": 3}
+            boxes = np.array([0.1, 0.2, 0.8, 0.9], np.float32)
+            stored = {"image": file.getvalue(), "raw": pixels.tobytes(), "boxes": boxes, **shape}
+            writer.write(stored)
 
 
 def decode_images(folder: Path) -> Any:
     image = tio.ImageFeature(size=(8, 8), crop=(3, 5, 30, 40))
     dataset = tio.TFRecordDataset(folder / "in", {"image": image}, batch_size=4)
     return [batch["image"].tolist() for batch in dataset]
+
+
+def decode_views(folder: Path) -> Any:
+    crop = tio.RandomResizedCrop(group="view")
+    schema = {
+        "image": tio.ImageFeature(size=(8, 8), augment=crop, jitter=tio.ColorJitter(0.4, 0.4)),
+        "second": tio.ImageFeature(
+            key="image", size=(6, 5), augment=tio.RandomResizedCrop(group="other")
+        ),
+        "mask": tio.ImageFeature(key="image", size=(9, 9), augment=crop, filter="nearest"),
+        "boxes": tio.BoxFeature(group="view"),
+        "raw": tio.RawFeature(
+            "uint8", (None, None, 3), ["height", "width", "channel"], size=(7, 8), augment=crop
+        ),
+    }
+    [batch] = tio.TFRecordDataset(folder / "in", schema, batch_size=4)
+    masks = batch.valid["boxes"].tolist()
+    return [*(batch[name].tolist() for name in schema), masks]
 
 
 def write_many(folder: Path) -> None:
@@ -735,6 +756,7 @@ ALLOCATING = {
     "packed rows": reader(packed_rows("list", "float32"), lambda folder: many_inputs(folder, 12)),
     "rows": reader(rows, lambda folder: many_inputs(folder, 10)),
     "images": reader(decode_images, images),
+    "views of images": reader(decode_views, images),
     "writer": Program(write_many, read_records),
 }
 

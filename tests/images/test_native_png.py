@@ -161,6 +161,16 @@ def test_damage_that_pillow_ignores_is_an_error() -> None:
             decoded(data)
 
 
+def test_fast_features_decode_the_same_pngs() -> None:
+    """Only JPEGs can be decoded at a fraction of their size."""
+    data = encoded(smooth(96, 160))
+    cases: tuple[dict[str, Any], ...] = ({}, {"resize": "cover"}, {"crop": (8, 16, 80, 120)})
+    for options in cases:
+        for size in ((20, 30), (2, 2)):
+            fast = decoded(data, size=size, fast=True, **options)
+            np.testing.assert_array_equal(fast, decoded(data, size=size, **options))
+
+
 def test_build_without_libdeflate(monkeypatch: pytest.MonkeyPatch, natively: list[int]) -> None:
     find = importlib.util.find_spec
 

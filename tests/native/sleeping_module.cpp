@@ -20,6 +20,7 @@ struct SleepingDecoder {
 
 struct Sleeping {
   using Decoder = SleepingDecoder;
+  static constexpr bool kHasFractions = false;
   static std::unique_ptr<SleepingDecoder> make(bool) { return std::make_unique<SleepingDecoder>(); }
   static bool open(SleepingDecoder&, const StoredImages&, std::size_t, ImageHeader& header,
                    std::string&) {

@@ -39,7 +39,7 @@ void test_views_lie_in_the_image_and_the_value() {
     const auto placed = rule.find(height, width, Philox(random(), random()));
     if (!placed) continue;
     ++found;
-    const ImageView view = rule.decoded(*placed);
+    const ImageView view = *rule.decoded(*placed);
     CHECK(0 <= view.left && view.left < view.right && view.right <= width);
     CHECK(0 <= view.top && view.top < view.bottom && view.bottom <= height);
     CHECK(placed->value_top >= 0 && view.height >= 1 &&
@@ -104,13 +104,17 @@ void test_scales() {
     rule.may_shrink = true;
     const auto placed = rule.find(320, 400, Philox(0, 0));
     CHECK(placed.has_value());
-    const ImageView view = rule.decoded(*placed);
+    const ImageView view = *rule.decoded(*placed);
     CHECK_EQ(view.eighths, eighths);
     CHECK(view.fits(320 * eighths / 8, 400 * eighths / 8));
     rule.crop = Crop{10, 10, 160, 200};
-    const ImageView cropped = rule.decoded(*rule.find(320, 400, Philox(0, 0)));
+    const ImageView cropped = *rule.decoded(*rule.find(320, 400, Philox(0, 0)));
     CHECK(cropped.fits(320 * cropped.eighths / 8, 400 * cropped.eighths / 8));
     CHECK(cropped.eighths >= view.eighths);
+    // Formats without scales are decoded at the whole size, if that is exact enough.
+    const auto whole = rule.decoded(*placed, false);
+    CHECK_EQ(whole.has_value(), height > 5);
+    CHECK(!whole || (whole->eighths == 8 && whole->right == 400 && whole->bottom == 320));
   }
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
 from typing import Any
@@ -355,6 +356,27 @@ def places(draw: st.DrawFn, kind: Any, formats: list[str], count: int) -> Any:
     )
 
 
+boxes = places(tio.BoxFeature, ["yxyx", "xyxy", "xywh", "cxcywh"], 4)
+keypoints = places(tio.KeypointFeature, ["yx", "xy"], 2)
+
+
+@st.composite
+def grouped(draw: st.DrawFn) -> dict[str, Any]:
+    """Draw features of an image of a group, and of places that follow it."""
+    group = draw(keys)
+    augment = dataclasses.replace(draw(crops), group=group)
+    encoded = images(alone=False).filter(lambda image: not (image.bitcast or image.animated))
+    image: Any = draw(raw_images() | encoded)
+    image = dataclasses.replace(image, augment=augment)
+    followers = draw(st.lists(boxes | keypoints, min_size=1, max_size=2))
+    specs = [
+        tio.SequenceFeature(image) if draw(st.booleans()) else image,
+        *(dataclasses.replace(spec, group=group) for spec in followers),
+    ]
+    own = draw(st.lists(names, min_size=len(specs), max_size=len(specs), unique=True))
+    return dict(zip(own, draw(st.permutations(specs)), strict=True))
+
+
 _SPECS: dict[str, st.SearchStrategy[Any]] = {
     "FixedLenFeature": fixed(),
     "VarLenFeature": varying,
@@ -365,8 +387,8 @@ _SPECS: dict[str, st.SearchStrategy[Any]] = {
     "SerializedTensorFeature": serialized,
     "ImageFeature": images(),
     "SequenceFeature": sequences(),
-    "BoxFeature": places(tio.BoxFeature, ["yxyx", "xyxy", "xywh", "cxcywh"], 4),
-    "KeypointFeature": places(tio.KeypointFeature, ["yx", "xy"], 2),
+    "BoxFeature": boxes,
+    "KeypointFeature": keypoints,
 }
 
 
@@ -403,6 +425,7 @@ _schemas: st.SearchStrategy[tio.Schema | None] = st.one_of(
             names, _nested(st.one_of(*SPECS.values())), min_size=1, max_size=4
         ),
     ),
+    st.builds(_schema, features=grouped()),
     st.builds(
         _schema,
         context=st.dictionaries(names, _nested(st.one_of(*_in_context)), max_size=2),

@@ -29,7 +29,7 @@ std::optional<ImageView> view_by_rule(const Request& request, std::int64_t heigh
   const ViewRule rule = request.rule();
   const auto placed = rule.find(height, width, request.random());
   if (!placed) return std::nullopt;
-  const ImageView view = rule.decoded(*placed);
+  const ImageView view = *rule.decoded(*placed);
   require(height * width <= rule.max_pixels, "an image that is too large was taken");
   require(view.fits(height, width), "a view outside of the image");
   require(!view.shrinks_much(), "a view that is not exact enough");

@@ -97,6 +97,15 @@ def seeds() -> Iterator[bytes]:
     }
     for name, spec in specs.items():
         yield tio.Schema({name: spec}).to_json().encode()
+    view = tio.RandomResizedCrop(group="view")
+    followed = {
+        "pixels": tio.RawFeature(
+            "uint8", (None, None, 3), ["height", "width", "channel"], size=(8, 9), augment=view
+        ),
+        "boxes": tio.BoxFeature(("y0", "x0", "y1", "x1"), group="view", min_size=2.5),
+        "points": tio.KeypointFeature("xy", group="view", format="xy", normalized=False),
+    }
+    yield tio.Schema(followed).to_json().encode()
     yield tio.Schema({"a": {"b": {"c": word}}}).to_json().encode()
     steps: dict[str, Any] = {"s": tio.FixedLenSequenceFeature([], "int64")}
     yield tio.Schema(context={"c": word}, sequence=steps).to_json(indent=2).encode()

@@ -123,6 +123,7 @@ std::vector<std::size_t> missing(const ImageColumn& column) {
 // Pixels.
 struct Raw {
   using Decoder = RawPixels;
+  static constexpr bool kHasFractions = false;
   static std::unique_ptr<RawPixels> make(bool) { return std::make_unique<RawPixels>(); }
   static bool open(Decoder& decoder, const StoredImages& images, std::size_t image,
                    ImageHeader& header, std::string& reason) {

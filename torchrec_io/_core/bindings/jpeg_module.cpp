@@ -12,6 +12,7 @@ namespace {
 
 struct Jpeg {
   using Decoder = JpegDecoder;
+  static constexpr bool kHasFractions = true;
   static std::unique_ptr<JpegDecoder> make(bool is_fast) {
     return std::make_unique<JpegDecoder>(is_fast);
   }

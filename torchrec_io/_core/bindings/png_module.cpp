@@ -10,6 +10,7 @@ namespace {
 
 struct Png {
   using Decoder = PngDecoder;
+  static constexpr bool kHasFractions = false;
   static std::unique_ptr<PngDecoder> make(bool) { return std::make_unique<PngDecoder>(); }
   static bool open(Decoder& decoder, const StoredImages& images, std::size_t image,
                    ImageHeader& header, std::string& reason) {

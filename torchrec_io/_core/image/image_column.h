@@ -6,6 +6,7 @@
 //   open(decoder, images, image, header, reason)  starts to read an image, as JpegDecoder does
 //   admits(bytes)  whether an image may be opened: checks that need no decoder
 //   most_pixels(bytes)  more pixels than so many bytes can hold
+// and with the constant kHasFractions: whether the decoder can decode at fractions of the size.
 #pragma once
 
 #include <algorithm>
@@ -148,17 +149,18 @@ std::chrono::nanoseconds decode_columns(const StoredImages& images,
     for (ImageColumn* column : columns) {
       if (!is_open || column->is_done[image] != 0 || !column->views.find(image, header)) continue;
       const PlacedView& placed = column->views.views[image];
-      const ImageView view = column->views.rule->decoded(placed);
+      const auto view = column->views.rule->decoded(placed, Format::kHasFractions);
       const auto target = column->pixels.target_of(image, placed);
-      if (!target || !column->views.rule->is_exact(view)) continue;
-      left.push_back({column, {view, *target}});
+      // One outside of the image, by rounding, would fail those of other columns, too.
+      if (!view || !view->fits_stored(header.height, header.width) || !target) continue;
+      left.push_back({column, {*view, *target}});
     }
     const auto kind_of = [](const ViewTarget& part) {
       return std::pair(part.view.eighths, part.target.channels < 3);
     };
     while (!left.empty()) {
       const auto kind = kind_of(left[0].second);
-      const auto others = std::ranges::stable_partition(
+      const auto others = std::ranges::partition(
           left, [&](const auto& part) { return kind_of(part.second) == kind; });
       std::vector<ViewTarget> parts;
       std::vector<JitterChoice> jitters;

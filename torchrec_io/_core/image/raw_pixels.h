@@ -40,7 +40,11 @@ class RawPixels {
     const auto fits = [this](const ViewTarget& part) {
       return part.view.fits(header_.height, header_.width);
     };
-    return std::ranges::all_of(parts, fits) && write_parts(*this, parts, reason);
+    if (!std::ranges::all_of(parts, fits)) {
+      reason = "the part to decode is not in the image";
+      return false;
+    }
+    return write_parts(*this, parts, reason);
   }
 
   // The functions of image/part.h.

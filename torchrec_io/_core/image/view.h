@@ -29,6 +29,10 @@ struct ImageView {
 
   // Returns whether all coordinates are valid for an image of a size.
   bool fits(std::int64_t image_height, std::int64_t image_width) const;
+  // Returns the same for the size before the image is decoded at a fraction of it.
+  bool fits_stored(std::int64_t image_height, std::int64_t image_width) const {
+    return fits((image_height * eighths + 7) / 8, (image_width * eighths + 7) / 8);
+  }
   bool is_resized() const;
   // Returns whether the weights of resizing, which have 14 bits, are too small to be exact.
   bool shrinks_much() const;

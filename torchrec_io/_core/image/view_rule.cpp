@@ -141,24 +141,26 @@ std::optional<PlacedView> ViewRule::find(std::int64_t height, std::int64_t width
                           to.top,
                           to.left,
                           part->is_flipped ? 1 : 0};
-  if (!is_exact(decoded(placed))) return {};
+  if (!decoded(placed)) return {};
   return placed;
 }
 
-ImageView ViewRule::decoded(const PlacedView& placed) const {
-  ImageView view{placed.left,
-                 placed.top,
-                 placed.right,
-                 placed.bottom,
-                 placed.from_x,
-                 placed.from_y,
-                 placed.to_x,
-                 placed.to_y,
-                 placed.height,
-                 placed.width,
-                 8,
-                 is_nearest};
-  return may_shrink ? view.shrunk(placed.image_height, placed.image_width) : view;
+std::optional<ImageView> ViewRule::decoded(const PlacedView& placed, bool has_fractions) const {
+  const ImageView view{placed.left,
+                       placed.top,
+                       placed.right,
+                       placed.bottom,
+                       placed.from_x,
+                       placed.from_y,
+                       placed.to_x,
+                       placed.to_y,
+                       placed.height,
+                       placed.width,
+                       8,
+                       is_nearest};
+  if (may_shrink && has_fractions) return view.shrunk(placed.image_height, placed.image_width);
+  if (!is_nearest && view.shrinks_much()) return {};
+  return view;
 }
 
 }  // namespace tio

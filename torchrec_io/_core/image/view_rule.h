@@ -92,7 +92,7 @@ struct ViewRule {
   std::int64_t max_pixels = 0;
   bool is_nearest = false;  // pixels are not averaged
   bool only_gray = false;   // images with colors have no view
-  bool may_shrink = false;  // images may be decoded at a fraction of their size
+  bool may_shrink = false;  // images may be decoded at a fraction of their size, if they can be
 
   // Returns the view of an image. There is none if the image is too large, too small for a crop,
   // or shrinks so much that native resizing is not exact enough. With `shared`, the random part is
@@ -100,13 +100,9 @@ struct ViewRule {
   std::optional<PlacedView> find(std::int64_t height, std::int64_t width, Philox random,
                                  const SharedCrop* shared = nullptr) const;
 
-  // Returns how a view is decoded.
-  ImageView decoded(const PlacedView& placed) const;
-
-  // Returns whether native resizing is exact enough for a view.
-  bool is_exact(const ImageView& view) const {
-    return is_nearest || may_shrink || !view.shrinks_much();
-  }
+  // Returns how a view is decoded, with images of a format that can be decoded at a fraction of
+  // their size, or of another one. There is none if native resizing is not exact enough.
+  std::optional<ImageView> decoded(const PlacedView& placed, bool has_fractions = true) const;
 
  private:
   std::optional<Crop> choose(std::int64_t height, std::int64_t width, Philox& random,

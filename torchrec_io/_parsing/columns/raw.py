@@ -172,8 +172,9 @@ class RawDecoder(ElementDecoder):
     ) -> list[list[int] | None]:
         """Return the stored shape of each element; None without a ``shape_key``."""
         keys, known = self.feature.shape_keys, self.feature.shape
+        before = len(block.failures)  # other features of the block may have failed
         parts = [self._stored_sizes(block, spec, elements, at) for at in range(len(keys))]
-        if not keys or block.failures:
+        if not keys or len(block.failures) > before:
             return [None] * len(elements.sizes)
         shapes = [list(itertools.chain(*sizes)) for sizes in zip(*parts, strict=True)]
         if known is None or isinstance(self.feature.shape_key, str) or len(keys) == len(known):
