@@ -10,7 +10,7 @@ import torch
 from ray.data.block import BlockAccessor
 
 import torchrec_io as tio
-from torchrec_io._records.index_cache import open_indexes
+from torchrec_io._records.opening import open_indexes
 from torchrec_io._storage.paths import expand_paths
 from torchrec_io.cluster.datasource import TFRecordDatasource
 from torchrec_io.cluster.division import DividedRecords

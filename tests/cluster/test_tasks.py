@@ -15,7 +15,7 @@ import torchrec_io as tio
 from tests.cluster.damage import damage_silently
 from tests.cluster.local_ray import LocalRay
 from tests.support.tfrecord import write_tfrecord
-from torchrec_io._records.index_cache import open_indexes
+from torchrec_io._records.opening import open_indexes
 from torchrec_io._storage.location import Location
 from torchrec_io.cluster import tasks
 from torchrec_io.cluster.shared_indexes import open_shared_indexes

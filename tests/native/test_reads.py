@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.datasets import write_files
 from torchrec_io import _core
-from torchrec_io._records.index_cache import open_indexes
+from torchrec_io._records.opening import open_indexes
 from torchrec_io._records.record_reader import RecordReader
 from torchrec_io._storage.location import Location
 

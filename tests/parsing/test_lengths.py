@@ -14,7 +14,8 @@ from tests.support.examples import example_of
 from tests.support.tfrecord import frame, write_tfrecord
 from torchrec_io._parsing import lengths as module
 from torchrec_io._parsing.lengths import LengthMeasure, find_lengths
-from torchrec_io._records.index_cache import cache_path, open_indexes
+from torchrec_io._records.index_cache import cache_path
+from torchrec_io._records.opening import open_indexes
 from torchrec_io._records.record_reader import RecordReader
 from torchrec_io._schema.stored_keys import StoredCount
 from torchrec_io._storage.location import Location

@@ -19,8 +19,9 @@ from torchrec_io import (
     TFRecordMapDataset,
     _core,
 )
-from torchrec_io._records.index_cache import IndexSearch, cache_path, open_indexes
+from torchrec_io._records.index_cache import IndexSearch, cache_path
 from torchrec_io._records.index_file import encode_index
+from torchrec_io._records.opening import open_indexes
 from torchrec_io._storage.compression import CHECKED_BYTES, Compression
 from torchrec_io._storage.local import LocalFile
 from torchrec_io._storage.location import Location

@@ -14,9 +14,10 @@ import torchrec_io as tio
 from tests.support.formats import Netstrings, netstring
 from torchrec_io._records.fixed_length import FixedLength
 from torchrec_io._records.formats import TFRECORD
-from torchrec_io._records.index_cache import cache_path, open_indexes
+from torchrec_io._records.index_cache import cache_path
 from torchrec_io._records.index_file import encode_index
 from torchrec_io._records.lines import TextLines
+from torchrec_io._records.opening import open_indexes
 from torchrec_io._records.whole_file import WholeFile
 from torchrec_io._storage.local import LocalFile
 from torchrec_io._storage.location import Location

@@ -14,7 +14,7 @@ from .._order.distributed import resolve_rank
 from .._order.pack import Pack
 from .._order.plan import UNEVEN_CHOICES, Uneven
 from .._order.shuffle import ShuffleChoice, check_seed, check_shuffle, is_shuffled, lanes_of
-from .._records.index_cache import IndexChoice
+from .._records.opening import IndexChoice
 from .._storage.cache.block_cache import BlockCache
 from .._storage.compression import CompressionChoice
 from .._storage.remote.options import StorageOptions, check_storage_options, with_limits

@@ -13,7 +13,7 @@ from .._order.selection import Selection, Span
 from .._order.split import parse_slice
 from .._records.formats import TFRECORD, RecordFormat
 from .._records.index import RecordIndex
-from .._records.index_cache import open_indexes
+from .._records.opening import open_indexes
 from .._records.record_reader import RecordReader
 from .._storage.local import StrPath
 from .._storage.location import Location

@@ -20,8 +20,8 @@ from .._storage.stamp import Stamp
 from ..errors import CorruptRecordError, StaleIndexError, TruncatedFileError
 from .changes import changed_error, check_unchanged
 from .index import RecordIndex
-from .index_cache import load_deferred
 from .index_file import supply_pages
+from .opening import load_deferred
 
 _MAX_OPEN_FILES = 128
 # A plan may have more files than are kept open.

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from contextlib import closing
 
 from .._records.index import RecordIndex
-from .._records.index_cache import find_indexes, keep_index
+from .._records.index_cache import keep_index
+from .._records.opening import find_indexes
 from .._storage.location import Location, threads_for
 from .._storage.thread_pool import map_in_threads
 from ..errors import TorchRecIOError

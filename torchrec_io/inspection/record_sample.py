@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from .._records.index import RecordIndex
-from .._records.index_cache import find_indexes
+from .._records.opening import find_indexes
 from .._records.scan import blocks_by_number
 from .._records.scanned_block import Gap, ScannedBlock
 from .._records.sequential import iter_blocks

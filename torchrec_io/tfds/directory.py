@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from .._order.selection import Selection
 from .._parsing.stored_names import feature_names
 from .._records.index import RecordIndex
-from .._records.index_cache import open_indexes
+from .._records.opening import open_indexes
 from .._records.sequential import iter_records
 from .._schema.schema import Schema
 from .._storage.compression import SUFFIXES, without_suffix

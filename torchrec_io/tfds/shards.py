@@ -13,7 +13,8 @@ import numpy as np
 from .._order.selection import Mask, Selection, Span, Subset
 from .._records.formats import TFRECORD
 from .._records.index import RecordIndex
-from .._records.index_cache import has_writable_cache, open_indexes
+from .._records.index_cache import has_writable_cache
+from .._records.opening import open_indexes
 from .._storage.byte_source import read_bytes
 from .._storage.location import Location, remember_stamps
 from .._storage.stamp import Stamp

@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import closing
 
 from .._order.selection import Selection, Span, parts_of
-from .._records.index_cache import open_indexes
+from .._records.opening import open_indexes
 from .._records.record_block import RecordBlock
 from .._records.record_reader import ReadPlan, RecordReader
 from .._records.scan import BLOCK_BYTES, BLOCK_RECORDS, scan
