@@ -13,7 +13,14 @@ from typing import Annotated, Any, Literal, TypeAlias, TypedDict, TypeVar
 from .._order.distributed import resolve_rank
 from .._order.pack import Pack
 from .._order.plan import UNEVEN_CHOICES, Uneven
-from .._order.shuffle import ShuffleChoice, check_seed, check_shuffle, is_shuffled, lanes_of
+from .._order.shuffle import (
+    ShuffleChoice,
+    check_seed,
+    check_shuffle,
+    draws_by_weight,
+    is_shuffled,
+    lanes_of,
+)
 from .._records.index_cache import IndexChoice
 from .._storage.cache.block_cache import BlockCache
 from .._storage.compression import CompressionChoice
@@ -107,8 +114,9 @@ def _check_shuffle(_: str, value: Any) -> Any:
 
 def _check_stream_shuffle(_: str, value: Any) -> Any:
     if is_shuffled(value) and not (is_integer(value) and value >= 1):
+        hint = ": a TFRecordDataset draws by weight" if draws_by_weight(value) else ""
         raise ValueError(
-            f"shuffle of a TFRecordStream must be False or a positive integer, got {value!r}"
+            f"shuffle of a TFRecordStream must be False or a positive integer, got {value!r}{hint}"
         )
     return value
 
@@ -211,7 +219,7 @@ class OrderOptions(SeedOptions, UnevenOptions, total=False):
     Attributes:
         shuffle: ``False`` keeps the order of the files. ``True`` is a uniform permutation. An
             integer moves records by at most about that many positions. A :class:`Shuffle` permutes
-            whole blocks of records, for slow storage. See docs/shuffling.md.
+            whole blocks, for slow storage, or draws records by weight. See docs/shuffling.md.
     """
 
     shuffle: Annotated[ShuffleChoice, Option(False, _check_shuffle)]
