@@ -145,7 +145,7 @@ class Draws:
         self.weights = weights
         self._made_of = weights, selection, num_samples, replacement
         own = weights.of(selection)
-        positive = np.count_nonzero(own)
+        positive = int(np.count_nonzero(own))
         if positive == 0 and len(selection) > 0:
             raise ValueError(
                 f"no record can be drawn: the weights of {counted(len(selection), 'record')} are "
@@ -204,9 +204,11 @@ class Draws:
 
 def _checked_weights(values: Any) -> Floats:
     """Return weights as a new array, checked."""
+    if hasattr(values, "detach"):  # a Tensor; NumPy has no bfloat16
+        values = values.detach().cpu().double()
     try:
         given = np.asarray(values)
-    except (TypeError, ValueError):  # a ragged list; a Tensor that NumPy has no dtype for
+    except (TypeError, ValueError):  # a ragged list
         given = np.asarray(None)
     if given.ndim != 1 or given.dtype.kind not in "iufb":
         raise ValueError(
@@ -220,8 +222,8 @@ def _checked_weights(values: Any) -> Floats:
             raise ValueError(f"weights must {rule}, got {given[record]} for record {record}")
     if len(weights) and weights.max() == 0:
         raise ValueError(f"at least one of {counted(len(weights), 'weight')} must be positive")
-    if not np.isfinite(weights.max(initial=0.0) * len(weights)):
-        raise ValueError(f"weights must have a finite sum, got one of {weights.max()}")
+    if len(weights) and weights.max() > np.finfo(np.float64).max / len(weights):
+        raise ValueError(f"weights must have a finite sum, got {weights.max()} among them")
     return weights
 
 
