@@ -226,7 +226,7 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("lanes", {"shuffle": tio.Shuffle(block=4, window=9, lanes=6)}, "shuffle is .* in the state"),
     ("draws", {"shuffle": tio.Shuffle(weights=[1] * COUNT)}, "shuffle is 'Shuffle.weights=<wei"),
     ("draws", {"shuffle": _FEWER_DRAWS}, "shuffle is .*num_samples=30, replacement=False.* here"),
-    ("balanced", {"shuffle": _DRAWS}, "<weights: .* here and .*<classes of 'id': "),
+    ("balanced", {"shuffle": _DRAWS}, "<weights: .* here and .*<classes: "),
     ("mixed", {"seed": 3}, "seed is 3 here and 5 in the state"),
     ("mixed", {"stop": "endless"}, "stop is 'endless' here"),
     ("stream", {"shuffle": 5}, "shuffle is '5' here and 'False' in the state"),

@@ -103,7 +103,7 @@ def test_classes_of_a_selection_have_equal_weight(classes: list[int], mask: int,
     selection, numbers = selected(len(classes), mask)
     own = [classes[number] for number in numbers]
     weights = [0.0 if each < 0 else 1 / own.count(each) for each in own]
-    found = Classes(np.array(classes), "label")
+    found = Classes(np.array(classes) + 1)
     assert found.of(selection).tolist() == weights
     order = RecordOrder(selection, Shuffle(weights=found), seed)
     plain = order_of(Span(0, len(weights), len(weights)), seed, weights=weights)
@@ -199,7 +199,7 @@ def test_weights_are_equal_by_their_values() -> None:
     assert repr(Shuffle(weights="score", num_samples=np.int64(5), replacement=False)) == (
         "Shuffle(weights='score', num_samples=5, replacement=False)"
     )
-    assert Weights([0, 1, 2]) != Classes(np.arange(3), "label")
+    assert Weights([0, 1, 2]) != Classes([0, 1, 2])
 
 
 def test_weights_are_a_copy() -> None:
@@ -223,11 +223,14 @@ def test_weights_are_a_copy() -> None:
         ({"weights": [1], "num_samples": 0}, ValueError, "num_samples must be .* got 0"),
         ({"weights": "a", "features": ["a"]}, ValueError, "features needs weights=function"),
         ({"weights": [1], "cache_key": "a"}, ValueError, "cache_key needs weights that are found"),
-        ({"weights": [1, -2, 3]}, ValueError, "must not be negative, got -2 for record 1"),
-        ({"weights": [1, 2, math.nan]}, ValueError, "must be finite, got nan for record 2"),
-        ({"weights": [math.inf]}, ValueError, "must be finite, got inf for record 0"),
+        ({"weights": [1, -2, 3]}, ValueError, "finite and not negative, got -2 for record 1"),
+        (
+            {"weights": [1, 2, math.nan]},
+            ValueError,
+            "finite and not negative, got nan for record 2",
+        ),
+        ({"weights": [math.inf]}, ValueError, "finite and not negative, got inf for record 0"),
         ({"weights": [1e308] * 9}, ValueError, "must have a finite sum"),
-        ({"weights": [0, 0]}, ValueError, "at least one of 2 weights must be positive"),
         ({"weights": [[1.0]]}, ValueError, r"weights must be .*, got float64 \[1, 1\]"),
         ({"weights": ["a"]}, ValueError, "weights must be one number for each record"),
         ({"weights": [[1], [2, 3]]}, ValueError, "weights must be one number for each record"),
@@ -243,7 +246,7 @@ def test_invalid_arguments(options: dict[str, Any], kind: type[Exception], messa
     ("options", "message"),
     [
         ({"weights": [1, 2]}, "one value for each of 4 records of the files, got 2"),
-        ({"weights": [1, 0, 0, 1]}, "no record can be drawn: the weights of 2 records are all 0"),
+        ({"weights": [1, 0, 0, 1]}, "at least one weight must be positive, but those of 2 records"),
         (
             {"weights": [0, 1, 0, 1], "num_samples": 2, "replacement": False},
             "num_samples must be at most 1, the number of records with a positive weight",

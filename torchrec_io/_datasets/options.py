@@ -13,14 +13,7 @@ from typing import Annotated, Any, Literal, TypeAlias, TypedDict, TypeVar
 from .._order.distributed import resolve_rank
 from .._order.pack import Pack
 from .._order.plan import UNEVEN_CHOICES, Uneven
-from .._order.shuffle import (
-    ShuffleChoice,
-    check_seed,
-    check_shuffle,
-    draws_by_weight,
-    is_shuffled,
-    lanes_of,
-)
+from .._order.shuffle import ShuffleChoice, check_seed, check_shuffle, is_shuffled, lanes_of
 from .._records.index_cache import IndexChoice
 from .._storage.cache.block_cache import BlockCache
 from .._storage.compression import CompressionChoice
@@ -114,9 +107,8 @@ def _check_shuffle(_: str, value: Any) -> Any:
 
 def _check_stream_shuffle(_: str, value: Any) -> Any:
     if is_shuffled(value) and not (is_integer(value) and value >= 1):
-        hint = ": a TFRecordDataset draws by weight" if draws_by_weight(value) else ""
         raise ValueError(
-            f"shuffle of a TFRecordStream must be False or a positive integer, got {value!r}{hint}"
+            f"shuffle of a TFRecordStream must be False or a positive integer, got {value!r}"
         )
     return value
 

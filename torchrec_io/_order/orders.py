@@ -216,9 +216,10 @@ class RecordOrder(PositionOrder):
     def contains(self, numbers: Numbers) -> Mask:
         positions = self.selection.positions_of(np.stack((numbers, numbers + 1)).reshape(-1))
         are_selected = positions[: len(numbers)] < positions[len(numbers) :]
-        if self._draws is None:
-            return are_selected
-        return are_selected & self._draws.weights.are_positive(numbers)
+        if self._draws is not None:
+            begins = positions[: len(numbers)][are_selected]
+            are_selected[are_selected] = self._draws.weights[begins] > 0
+        return are_selected
 
     def with_records(self, records: Selection) -> Self:
         """Return the same order of those samples that belong to other stored records."""

@@ -126,20 +126,10 @@ class Shuffle:
         is_by_records = callable(self.weights) or isinstance(self.weights, str)
         return self.balance is not None or is_by_records
 
-    def with_weights(self, weights: Weights) -> Shuffle:
-        """Return the same draws with weights that were found in the records."""
-        return Shuffle(
-            weights=weights, num_samples=self.num_samples, replacement=bool(self.replacement)
-        )
-
     def __repr__(self) -> str:
         # Saved states hold it, also those of releases without lanes and weights.
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
-        given = [
-            f"{field.name}={values[field.name]!r}"
-            for field in fields(self)
-            if values[field.name] != field.default
-        ]
+        values = ((field.name, getattr(self, field.name), field.default) for field in fields(self))
+        given = [f"{name}={value!r}" for name, value, default in values if value != default]
         return f"Shuffle({', '.join(given)})"
 
 
@@ -165,11 +155,6 @@ def is_shuffled(shuffle: ShuffleChoice) -> bool:
 def lanes_of(shuffle: ShuffleChoice) -> int | None:
     """Return the number of lanes of a shuffle; None without lanes."""
     return shuffle.lanes if isinstance(shuffle, Shuffle) else None
-
-
-def draws_by_weight(shuffle: object) -> bool:
-    """Return whether a choice draws records by weight."""
-    return isinstance(shuffle, Shuffle) and shuffle.is_weighted
 
 
 def check_seed(seed: int) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -12,9 +12,9 @@ import numpy.typing as npt
 from .. import _core
 from .._storage.digest import digest_number, digest_text
 from ..checks import counted
-from .selection import CHUNK, Mask, Numbers, Selection, Span
+from .selection import CHUNK, Numbers, Selection, Span
 
-Floats = npt.NDArray[np.float64]
+Floats: TypeAlias = npt.NDArray[np.float64]
 
 # Random numbers have as many bits as a float64 has.
 _BITS = 53
@@ -31,78 +31,59 @@ class Weights:
 
     Args:
         values: Real numbers ``[N]``: an array, a Tensor or a list.
-        name: Name of the feature that has them, if it is known.
 
     Attributes:
         values: float64 ``[N]``, read-only.
 
     Raises:
-        ValueError: If the values are not numbers of shape ``[N]``, one is negative or not finite,
-            or all are 0.
+        ValueError: If the values are not numbers of shape ``[N]``, or one is negative or not
+            finite.
     """
 
     _noun: ClassVar[str] = "weights"
 
-    def __init__(self, values: Any, name: str | None = None) -> None:
-        self.values = _checked_weights(values)
+    def __init__(self, values: Any) -> None:
+        self.values = _checked(values)
         self.values.flags.writeable = False
-        self._name = name
 
     def __eq__(self, other: object) -> bool:
-        is_same = type(self) is type(other)
-        return is_same and self.fingerprint == getattr(other, "fingerprint", None)
+        return isinstance(other, Weights) and repr(self) == repr(other)
 
     def __hash__(self) -> int:
-        return hash(self.fingerprint)
+        return hash(self._fingerprint)
 
     def __repr__(self) -> str:
-        of = "" if self._name is None else f" of {self._name!r}"
-        return f"<{self._noun}{of}: {self.fingerprint}>"
+        return f"<{self._noun}: {self._fingerprint}>"
 
-    def __len__(self) -> int:
-        return len(self.values)
-
-    @functools.cached_property
-    def fingerprint(self) -> str:
-        """Short text that is equal for equal weights."""
-        return digest_text(f"{self.values.dtype}:", self.values.data)
+    @functools.cached_property  # part of every saved state
+    def _fingerprint(self) -> str:
+        return digest_text(self.values.data)
 
     def of(self, selection: Selection) -> Floats:
         """Return the weights of the selected records; float64 ``[len(selection)]``."""
-        return _selected(self.values, selection)
-
-    def are_positive(self, numbers: Numbers) -> Mask:
-        """Return whether each record may be drawn; bool ``[n]`` for record numbers ``[n]``."""
-        return np.asarray(self.values[numbers] > 0)
+        if isinstance(selection, Span):
+            return self.values[selection.begin : selection.begin + selection.size]
+        parts = [self.values[:0]]
+        for begin in range(0, len(self.values), CHUNK):
+            values = self.values[begin : begin + CHUNK]
+            parts.append(values[selection.mask(begin, begin + len(values))])
+        return np.concatenate(parts)
 
 
 class Classes(Weights):
     """Weights by class: the classes of a selection have equal weight, and the records of a class.
 
     Args:
-        values: Number of each record's class; integers ``[N]``, -1 for a record without one.
-        name: Name of the feature that has the classes.
-
-    Attributes:
-        values: int32 ``[N]``, read-only.
+        values: Number of each record's class ``[N]``, from 1; 0 for a record without one.
     """
 
     _noun = "classes"
 
-    def __init__(self, values: npt.NDArray[np.integer[Any]], name: str) -> None:
-        self.values: Any = values.astype(np.int32)
-        self.values.flags.writeable = False
-        self._name = name
-
     def of(self, selection: Selection) -> Floats:
-        classes = _selected(self.values, selection) + 1
-        sizes = np.bincount(classes).astype(np.float64)
-        shares = np.divide(1.0, sizes, out=np.zeros_like(sizes), where=sizes > 0)
-        shares[:1] = 0.0
+        classes = super().of(selection).astype(np.int64)
+        shares = 1 / np.maximum(np.bincount(classes, minlength=1), 1)
+        shares[0] = 0
         return np.asarray(shares[classes])
-
-    def are_positive(self, numbers: Numbers) -> Mask:
-        return np.asarray(self.values[numbers] >= 0)
 
 
 class Draws:
@@ -127,7 +108,7 @@ class Draws:
         replacement: Whether a record can be drawn several times in an epoch.
 
     Attributes:
-        weights: Weights of all records.
+        weights: Weights of the selected records.
 
     Raises:
         ValueError: If there is not one weight for each record, no selected record has a positive
@@ -137,19 +118,18 @@ class Draws:
     def __init__(
         self, weights: Weights, selection: Selection, num_samples: int | None, replacement: bool
     ) -> None:
-        if len(weights) != selection.total:
+        if len(weights.values) != selection.total:
             raise ValueError(
                 f"weights must have one value for each of {counted(selection.total, 'record')} of "
-                f"the files, got {len(weights):,}"
+                f"the files, got {len(weights.values):,}"
             )
-        self.weights = weights
         self._made_of = weights, selection, num_samples, replacement
-        own = weights.of(selection)
-        positive = int(np.count_nonzero(own))
+        self.weights = weights.of(selection)
+        positive = int(np.count_nonzero(self.weights))
         if positive == 0 and len(selection) > 0:
             raise ValueError(
-                f"no record can be drawn: the weights of {counted(len(selection), 'record')} are "
-                "all 0"
+                "at least one weight must be positive, but those of "
+                f"{counted(len(selection), 'record')} are all 0"
             )
         if not replacement and num_samples is not None and num_samples > positive:
             raise ValueError(
@@ -158,10 +138,8 @@ class Draws:
             )
         default = len(selection) if replacement else positive
         self._size = (num_samples or default) if len(selection) else 0
-        self._ends: Floats = np.cumsum(own) if replacement else own
-        self._bounds = self._ends[_STRIDE - 1 :: _STRIDE]
-        self._epoch = functools.lru_cache(maxsize=_EPOCHS_KEPT)(self._draw_all)
-        self._replacement = replacement
+        self._ends = np.cumsum(self.weights) if replacement else None
+        self._all_of = functools.lru_cache(maxsize=_EPOCHS_KEPT)(self._draw_all)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Draws, self._made_of
@@ -181,34 +159,30 @@ class Draws:
         Returns:
             Positions of the records in the selection; int64 ``[n]``.
         """
-        if not self._replacement:
-            return self._epoch(seed, epoch)[positions]
-        wanted = _uniform(positions, seed, epoch) * self._ends[-1]
-        # The bounds of groups first: a search in all values waits for the memory at each step.
-        begins = np.searchsorted(self._bounds, wanted, side="right") * _STRIDE
-        return _search_groups(self._ends, begins, wanted)
+        if self._ends is None:
+            return self._all_of(seed, epoch)[positions]
+        return _search(self._ends, _uniform(positions, seed, epoch) * self._ends[-1])
 
     def _draw_all(self, seed: int, epoch: int) -> Numbers:
         """Return all draws of an epoch without replacement."""
-        weights = self._ends
-        keys = np.full(len(weights), np.inf)
-        for begin in range(0, len(weights), CHUNK):
-            chosen = begin + np.flatnonzero(weights[begin : begin + CHUNK])
+        keys = np.full(len(self.weights), np.inf)
+        for begin in range(0, len(keys), CHUNK):
+            chosen = begin + np.flatnonzero(self.weights[begin : begin + CHUNK])
             # From (0, 1], so that its logarithm is finite.
             uniform = _uniform(chosen, seed, epoch) + 2.0**-_BITS
-            keys[chosen] = -_log(uniform) / weights[chosen]
-        # A key may be infinite: records of weight 0 must not come before it.
+            keys[chosen] = -_log(uniform) / self.weights[chosen]
         order = np.argsort(keys, kind="stable")
-        return order[weights[order] > 0][: self._size]
+        # A key may be infinite, too, if its weight is very small.
+        return order[self.weights[order] > 0][: self._size]
 
 
-def _checked_weights(values: Any) -> Floats:
+def _checked(values: Any) -> Floats:
     """Return weights as a new array, checked."""
     if hasattr(values, "detach"):  # a Tensor; NumPy has no bfloat16
         values = values.detach().cpu().double()
     try:
         given = np.asarray(values)
-    except (TypeError, ValueError):  # a ragged list
+    except ValueError:  # a ragged list
         given = np.asarray(None)
     if given.ndim != 1 or given.dtype.kind not in "iufb":
         raise ValueError(
@@ -216,25 +190,16 @@ def _checked_weights(values: Any) -> Floats:
             f"function of a Batch, got {given.dtype} {list(given.shape)}"
         )
     weights = given.astype(np.float64)
-    for is_wrong, rule in ((~np.isfinite(weights), "be finite"), (weights < 0, "not be negative")):
-        if is_wrong.any():
-            record = int(np.argmax(is_wrong))
-            raise ValueError(f"weights must {rule}, got {given[record]} for record {record}")
-    if len(weights) and weights.max() == 0:
-        raise ValueError(f"at least one of {counted(len(weights), 'weight')} must be positive")
-    if len(weights) and weights.max() > np.finfo(np.float64).max / len(weights):
-        raise ValueError(f"weights must have a finite sum, got {weights.max()} among them")
+    is_wrong = ~((weights >= 0) & (weights < np.inf))
+    if is_wrong.any():
+        record = int(np.argmax(is_wrong))
+        raise ValueError(
+            f"weights must be finite and not negative, got {given[record]} for record {record}"
+        )
+    with np.errstate(over="ignore"):
+        if weights.sum() == np.inf:
+            raise ValueError(f"weights must have a finite sum, got {weights.max()} among them")
     return weights
-
-
-def _selected(values: npt.NDArray[Any], selection: Selection) -> npt.NDArray[Any]:
-    """Return the values of the selected records."""
-    if isinstance(selection, Span):
-        return values[selection.begin : selection.begin + selection.size]
-    ends = range(CHUNK, len(values) + CHUNK, CHUNK)
-    chunks = ((end - CHUNK, min(end, len(values))) for end in ends)
-    parts = [values[begin:end][selection.mask(begin, end)] for begin, end in chunks]
-    return np.concatenate([values[:0], *parts])
 
 
 def _uniform(positions: Numbers, seed: int, epoch: int) -> Floats:
@@ -242,26 +207,22 @@ def _uniform(positions: Numbers, seed: int, epoch: int) -> Floats:
 
     The numbers of all positions are a permutation of the multiples of 2**-53.
     """
-    key = _key_of(seed, epoch)
+    key = digest_number(f"draws:{seed}:{epoch}")
     return np.asarray(_core.permute(positions, 1 << _BITS, key) * 2.0**-_BITS)
 
 
-@functools.lru_cache(maxsize=64)
-def _key_of(seed: int, epoch: int) -> int:
-    return digest_number(f"draws:{seed}:{epoch}")
+def _search(ends: Floats, wanted: Floats) -> Numbers:
+    """Return the first index of a greater one of some ascending values, for each wanted value.
 
-
-def _search_groups(ends: Floats, begins: Numbers, wanted: Floats) -> Numbers:
-    """Return the first index with a greater value, for each wanted one and the begin of its group.
-
-    All values are searched at once, so that the processor waits for the memory once for each step.
+    Groups of values are found first. In these, all are searched at once: the processor waits for
+    the memory once for each step, not for each value.
     """
-    found = begins
-    half = _STRIDE // 2
-    while half:
-        probes = np.minimum(found + (half - 1), len(ends) - 1)
-        found = found + half * (ends[probes] <= wanted)
-        half //= 2
+    found = np.searchsorted(ends[_STRIDE - 1 :: _STRIDE], wanted, side="right") * _STRIDE
+    step = _STRIDE // 2
+    while step:
+        probes = np.minimum(found + (step - 1), len(ends) - 1)
+        found += step * (ends[probes] <= wanted)
+        step //= 2
     return found
 
 
@@ -273,8 +234,7 @@ def _log(values: Floats) -> Floats:
     """
     mantissas, exponents = np.frexp(values)
     ratio = (mantissas - 1) / (mantissas + 1)
-    square = ratio * ratio
     series = np.zeros_like(values)
     for term in reversed(range(_LOG_TERMS)):
-        series = series * square + 1 / (2 * term + 1)
+        series = series * (ratio * ratio) + 1 / (2 * term + 1)
     return np.asarray(exponents * math.log(2) + 2 * ratio * series)

@@ -10,7 +10,7 @@ import numpy as np
 
 from .._order.orders import RecordOrder
 from .._order.selection import Mask, Numbers, Selection, Span, Subset
-from .._order.shuffle import draws_by_weight
+from .._order.shuffle import Shuffle
 from .._records.block_reader import BlockReader
 from .._records.reader import Reader
 from .._records.record_reader import RecordReader
@@ -51,7 +51,7 @@ class StepOrder(RecordOrder):
         Raises:
             ValueError: If the order draws records by weight.
         """
-        if draws_by_weight(order.shuffle):
+        if isinstance(order.shuffle, Shuffle) and order.shuffle.is_weighted:
             raise ValueError(
                 "the weights of records are not weights of their steps: call steps() on the "
                 "dataset without them, then replace(shuffle=Shuffle(...))"
