@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from contextlib import closing
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -15,11 +15,13 @@ from .._order.weighted import Classes, Floats, Weights
 from ..checks import counted
 from ..errors import TorchRecIOError
 from .pass_progress import shown_progress
-from .pipeline import IndexedPipeline
 from .record_loader import RecordLoader
 from .record_scan import load_all
 from .where import answer_of, checked_names, items_of, pass_over
 from .worker_state import WorkerState
+
+if TYPE_CHECKING:
+    from .pipeline import IndexedPipeline
 
 
 def find_weights(

@@ -6,7 +6,7 @@ import dataclasses
 import json
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 import torch
@@ -23,10 +23,12 @@ from ..checks import counted, suggest_names
 from ..errors import SchemaError
 from .pass_cache import Identity, cached_pass
 from .pass_progress import shown_progress
-from .pipeline import IndexedPipeline
 from .record_loader import RecordLoader
 from .record_scan import load_all
 from .worker_state import WorkerState
+
+if TYPE_CHECKING:
+    from .pipeline import IndexedPipeline
 
 # Takes a Batch, or a list of items of a schema without columns; returns a bool for each record.
 Predicate: TypeAlias = Callable[[Any], Any]
