@@ -25,7 +25,7 @@ from torchrec_io._storage.digest import digest_number
 weight_lists = st.one_of(
     st.lists(st.sampled_from([0.0, 1.0, 0.25, 1e-9, 7e11]), min_size=1, max_size=12),
     st.lists(st.floats(0, 1e9, allow_nan=False), min_size=1, max_size=40),
-    st.integers(500, 3000).map(lambda size: [float(i % 7) for i in range(size)]),
+    st.integers(900, 3000).map(lambda size: [float(i % 7) for i in range(size)]),
 ).filter(any)
 seeds = st.integers(-(2**70), 2**70)
 epochs = st.integers(0, 2**40)

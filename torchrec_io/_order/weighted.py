@@ -20,8 +20,8 @@ Floats: TypeAlias = npt.NDArray[np.float64]
 _BITS = 53
 # Epochs whose draws without replacement are kept. A thread that prefetches may be in the next one.
 _EPOCHS_KEPT = 2
-# Every this many cumulative weights are searched first; those stay in the cache of the processor.
-_STRIDE = 1 << 9
+# Sums of weights in a group. The last ones of all groups stay in the cache of the processor.
+_GROUP = 1 << 10
 # Terms of the series of a logarithm that change a float64 for the mantissas of frexp.
 _LOG_TERMS = 17
 
@@ -138,7 +138,7 @@ class Draws:
             )
         default = len(selection) if replacement else positive
         self._size = (num_samples or default) if len(selection) else 0
-        self._ends = np.cumsum(self.weights) if replacement else None
+        self._sums = _Sums(self.weights) if replacement else None
         self._all_of = functools.lru_cache(maxsize=_EPOCHS_KEPT)(self._draw_all)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -159,9 +159,9 @@ class Draws:
         Returns:
             Positions of the records in the selection; int64 ``[n]``.
         """
-        if self._ends is None:
+        if self._sums is None:
             return self._all_of(seed, epoch)[positions]
-        return _search(self._ends, _uniform(positions, seed, epoch) * self._ends[-1])
+        return self._sums.find(_uniform(positions, seed, epoch))
 
     def _draw_all(self, seed: int, epoch: int) -> Numbers:
         """Return all draws of an epoch without replacement."""
@@ -174,6 +174,32 @@ class Draws:
         order = np.argsort(keys, kind="stable")
         # A key may be infinite, too, if its weight is very small.
         return order[self.weights[order] > 0][: self._size]
+
+
+class _Sums:
+    """The sums of the first weights, for each number of them.
+
+    A search finds a group of sums first. Then it takes each step for all wanted values at once: so
+    the processor waits for the memory once for each step, and not for each value.
+
+    Args:
+        weights: The weights; float64 ``[n]``.
+    """
+
+    def __init__(self, weights: Floats) -> None:
+        self._sums = np.cumsum(weights)
+        self._groups = self._sums[_GROUP - 1 :: _GROUP].copy()
+
+    def find(self, shares: Floats) -> Numbers:
+        """Return the index whose weight lies at each share of the whole sum, from [0, 1)."""
+        wanted = shares * self._sums[-1]
+        found = np.searchsorted(self._groups, wanted, side="right") * _GROUP
+        step = _GROUP // 2
+        while step:
+            probes = np.minimum(found + (step - 1), len(self._sums) - 1)
+            found += step * (self._sums[probes] <= wanted)
+            step //= 2
+        return found
 
 
 def _checked(values: Any) -> Floats:
@@ -209,21 +235,6 @@ def _uniform(positions: Numbers, seed: int, epoch: int) -> Floats:
     """
     key = digest_number(f"draws:{seed}:{epoch}")
     return np.asarray(_core.permute(positions, 1 << _BITS, key) * 2.0**-_BITS)
-
-
-def _search(ends: Floats, wanted: Floats) -> Numbers:
-    """Return the first index of a greater one of some ascending values, for each wanted value.
-
-    Groups of values are found first. In these, all are searched at once: the processor waits for
-    the memory once for each step, not for each value.
-    """
-    found = np.searchsorted(ends[_STRIDE - 1 :: _STRIDE], wanted, side="right") * _STRIDE
-    step = _STRIDE // 2
-    while step:
-        probes = np.minimum(found + (step - 1), len(ends) - 1)
-        found += step * (ends[probes] <= wanted)
-        step //= 2
-    return found
 
 
 def _log(values: Floats) -> Floats:
