@@ -212,13 +212,14 @@ def test_weights_are_a_copy() -> None:
 @pytest.mark.parametrize(
     ("options", "kind", "message"),
     [
-        ({}, ValueError, "block must be a positive integer, got None"),
-        ({"weights": [1], "block": 2, "window": 4}, ValueError, "block and window must be None"),
+        ({}, TypeError, "Shuffle needs block and window, or weights, or balance"),
+        ({"block": 3}, ValueError, "window must be a positive integer, got None"),
+        ({"weights": [1], "block": 2, "window": 4}, ValueError, "block must be None with weights"),
         ({"balance": "label", "lanes": 2}, ValueError, "lanes must be None with weights or bal"),
         ({"weights": [1], "balance": "label"}, ValueError, "must not both be given"),
         ({"balance": 3}, TypeError, "balance must be the name of a feature, got 3"),
         ({"block": 1, "window": 2, "num_samples": 3}, ValueError, "num_samples needs weights or"),
-        ({"block": 1, "window": 2, "replacement": False}, ValueError, "replacement=False needs"),
+        ({"block": 1, "window": 2, "replacement": False}, ValueError, "replacement needs weights"),
         ({"weights": [1], "replacement": "no"}, TypeError, "True or False, got 'no'"),
         ({"weights": [1], "num_samples": 0}, ValueError, "num_samples must be .* got 0"),
         ({"weights": "a", "features": ["a"]}, ValueError, "features needs weights=function"),

@@ -18,6 +18,8 @@ from .weighted import Weights
 # More lanes than this would have no use: each needs a process, or memory for a window.
 MOST_LANES = 1 << 20
 
+_OF_BLOCKS = {"block", "window", "lanes"}
+
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Shuffle:
@@ -58,9 +60,10 @@ class Shuffle:
 
     Raises:
         ValueError: If ``block``, ``window`` or ``num_samples`` is not a positive integer, ``lanes``
-            is not an integer from 1 to 1,048,576 or None, weights are negative, not finite or all
-            0, or arguments contradict each other.
-        TypeError: If ``balance`` is not a str, or ``replacement`` not a bool.
+            is not an integer from 1 to 1,048,576 or None, a weight is negative or not finite, or
+            arguments contradict each other. Weights that do not fit the records of a dataset, or
+            are all 0 there, raise one when the dataset is created.
+        TypeError: If nothing is given, ``balance`` is not a str, or ``replacement`` not a bool.
     """
 
     block: int | None = None
@@ -77,11 +80,11 @@ class Shuffle:
         if self.is_weighted:
             self._check_draws()
             return
-        for name in ("num_samples", "features", "cache_key"):
-            if getattr(self, name) is not None:
-                raise ValueError(f"{name} needs weights or balance")
-        if not self.replacement:
-            raise ValueError("replacement=False needs weights or balance")
+        given = self._given
+        if not given:
+            raise TypeError("Shuffle needs block and window, or weights, or balance")
+        if of_draws := given.keys() - _OF_BLOCKS:
+            raise ValueError(f"{min(of_draws)} needs weights or balance")
         for name in ("block", "window"):
             value = getattr(self, name)
             if not is_integer(value) or value < 1:
@@ -91,11 +94,10 @@ class Shuffle:
             object.__setattr__(self, "lanes", check_integer("lanes", self.lanes, 1, MOST_LANES))
 
     def _check_draws(self) -> None:
-        blocks = [name for name in ("block", "window", "lanes") if getattr(self, name) is not None]
-        if blocks:
+        if of_blocks := self._given.keys() & _OF_BLOCKS:
             raise ValueError(
-                f"{' and '.join(blocks)} must be None with weights or balance: records are drawn "
-                "one by one, not in blocks"
+                f"{min(of_blocks)} must be None with weights or balance: records are drawn one by "
+                "one, not in blocks"
             )
         if self.weights is not None and self.balance is not None:
             raise ValueError("weights and balance must not both be given")
@@ -103,6 +105,7 @@ class Shuffle:
             raise TypeError(f"balance must be the name of a feature, got {self.balance!r}")
         if not isinstance(self.replacement, (bool, np.bool_)):
             raise TypeError(f"replacement must be True or False, got {self.replacement!r}")
+        object.__setattr__(self, "replacement", bool(self.replacement))
         if self.num_samples is not None:
             number = check_integer("num_samples", self.num_samples, 1)
             object.__setattr__(self, "num_samples", number)
@@ -126,11 +129,16 @@ class Shuffle:
         is_by_records = callable(self.weights) or isinstance(self.weights, str)
         return self.balance is not None or is_by_records
 
+    @property
+    def _given(self) -> dict[str, Any]:
+        """The arguments that differ from their defaults."""
+        values = ((field.name, getattr(self, field.name), field.default) for field in fields(self))
+        return {name: value for name, value, default in values if value is not default}
+
     def __repr__(self) -> str:
         # Saved states hold it, also those of releases without lanes and weights.
-        values = ((field.name, getattr(self, field.name), field.default) for field in fields(self))
-        given = [f"{name}={value!r}" for name, value, default in values if value != default]
-        return f"Shuffle({', '.join(given)})"
+        shown = [f"{name}={value!r}" for name, value in self._given.items()]
+        return f"Shuffle({', '.join(shown)})"
 
 
 # False: as stored. True: a uniform permutation of all records. n: a window of n records.

@@ -199,7 +199,7 @@ class _Sums:
             probes = np.minimum(found + (step - 1), len(self._sums) - 1)
             found += step * (self._sums[probes] <= wanted)
             step //= 2
-        return found
+        return np.asarray(found)
 
 
 def _checked(values: Any) -> Floats:
