@@ -181,11 +181,17 @@ def test_the_pass_is_cached(
     for _ in range(2):
         assert numbers_of(make(paths, draws=draws)) == expected
     assert sum(calls) == COUNT
-    balanced = {"weights": None, "balance": "id", "cache_key": "classes"}
-    found = [numbers_of(make(paths, draws=balanced)) for _ in range(2)]
-    assert found[0] == found[1]
+    for same in ({"balance": "id"}, {"weights": "id"}):  # results of other names and kinds
+        other = {"weights": None, **same, "cache_key": "rare"}
+        found = [
+            numbers_of(make(paths, draws={**other, "cache_key": key})) for key in ("rare", None)
+        ]
+        assert found[0] == found[1] == numbers_of(make(paths, draws=other))
+    make(paths).where(lambda batch: batch["id"] > 3, cache_key="rare")
+    assert numbers_of(make(paths, draws=draws)) == expected
+    calls.clear()
     numbers_of(make(paths, draws=draws, split="[:30]"))
-    assert sum(calls) == COUNT + 30
+    assert sum(calls) == 30
     with pytest.raises(ValueError, match="cache_key must be a non-empty str or None, got 1"):
         make(paths, draws={"weights": weigh, "cache_key": 1})
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
-from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,10 +12,8 @@ from .._order.shuffle import Shuffle
 from .._order.weighted import Classes, Floats, Weights
 from ..checks import counted
 from ..errors import TorchRecIOError
-from .pass_progress import shown_progress
 from .record_loader import RecordLoader
-from .record_scan import load_all
-from .where import answer_of, checked_names, items_of, pass_over
+from .where import answer_of, answers_of, checked_names, pass_over
 from .worker_state import WorkerState
 
 if TYPE_CHECKING:
@@ -61,17 +57,29 @@ def find_weights(
             return _numbers(items[source], count, subject)
         return _class_numbers(items[source], count, subject, classes)
 
+    selection, options = pipeline.record_order.selection, dict(pipeline.options)
     errors: list[TorchRecIOError] = []
+    if options["on_error"] != "raise":  # the dataset handles them once it exists
+        options["on_error"] = errors.append
+
+    def evaluate(loader: RecordLoader) -> tuple[Floats, int]:
+        parts = answers_of(
+            loader, selection, options, WorkerState(), weigh, what=option, dtype=np.float64
+        )
+        found = [(np.zeros(0), 0), *parts]
+        return np.concatenate([values for values, _ in found]), sum(lost for _, lost in found)
+
+    key = shuffle.cache_key
     found, _ = pass_over(
         pipeline,
-        f"the {option}",
-        lambda loader: _survey(pipeline, loader, weigh, errors),
+        "the pass",
+        evaluate,
         features=features,
-        cache_key=shuffle.cache_key,
+        # Apart from results of other functions under the same name.
+        cache_key=f"{option} {key}" if isinstance(key, str) and key else key,
         encode=lambda values: values.astype("<f8").tobytes(),
         decode=lambda data: np.frombuffer(data, "<f8"),
     )
-    selection = pipeline.record_order.selection
     values = np.zeros(selection.total)
     values[selection.numbers_at(np.arange(len(selection)))] = found
     weights = Weights(values) if shuffle.balance is None else Classes(values)
@@ -79,38 +87,6 @@ def find_weights(
         shuffle, weights=weights, balance=None, features=None, cache_key=None
     )
     return known, errors
-
-
-def _survey(
-    pipeline: IndexedPipeline,
-    loader: RecordLoader,
-    weigh: Callable[[Any, int], Floats],
-    errors: list[TorchRecIOError],
-) -> tuple[Floats, int]:
-    """Return the weights of all selected records, 0 for lost ones, and the number of these.
-
-    Args:
-        pipeline: The parts of the dataset.
-        loader: Loads the features that are needed.
-        weigh: Returns the weights of some items, from these and their number; float64 ``[n]``.
-        errors: List that gets the errors of the lost records.
-    """
-    selection, options = pipeline.record_order.selection, dict(pipeline.options)
-    if options["on_error"] != "raise":  # the dataset handles them once it exists
-        options["on_error"] = errors.append
-    parts = [np.zeros(0)]
-    lost = 0
-    pieces = load_all(loader, selection, options, WorkerState())
-    with closing(pieces), shown_progress("weights", len(selection)) as advance:
-        for numbers, loaded in pieces:
-            count = len(loaded.numbers)
-            values = np.zeros(len(numbers))
-            if count:
-                values[loaded.positions_in(numbers)] = weigh(items_of(loaded, loader), count)
-            parts.append(values)
-            lost += len(numbers) - count
-            advance(len(numbers))
-    return np.concatenate(parts), lost
 
 
 def _numbers(answer: Any, count: int, subject: str) -> Floats:

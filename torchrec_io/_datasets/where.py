@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
-from .._order.selection import Mask, Subset, SubsetBuilder
+from .._order.selection import Mask, Selection, Subset, SubsetBuilder
 from .._records.index import RecordIndex
 from .._schema.feature_mapping import FeatureMapping
 from .._storage.digest import digest_text
@@ -172,22 +173,55 @@ def _evaluate(
     pipeline: IndexedPipeline, loader: RecordLoader, state: WorkerState, predicate: Predicate
 ) -> Picked:
     selection = pipeline.record_order.selection
-    total = len(selection)
-    builder = SubsetBuilder(total)
+    builder = SubsetBuilder(len(selection))
     lost = 0
     schema = pipeline.loader.parser.schema
-    pieces = load_all(loader, selection, pipeline.options, state)
-    with closing(pieces), shown_progress("where", total) as advance:
+
+    def answer(items: Any, count: int) -> Mask:
+        return _mask_of(answer_of(predicate, "predicate", items, schema), count)
+
+    options = pipeline.options
+    for chosen, missing in answers_of(
+        loader, selection, options, state, answer, what="where", dtype=np.bool_
+    ):
+        builder.append(chosen)
+        lost += missing
+    return Picked(builder.finish(), lost)
+
+
+def answers_of(
+    loader: RecordLoader,
+    selection: Selection,
+    options: Mapping[str, Any],
+    state: WorkerState,
+    answer: Callable[[Any, int], npt.NDArray[Any]],
+    *,
+    what: str,
+    dtype: Any,
+) -> Iterator[tuple[npt.NDArray[Any], int]]:
+    """Call a function with all selected records, some consecutive ones at a time.
+
+    Args:
+        loader: Reads and parses the records.
+        selection: The records.
+        options: See :func:`load_all`.
+        state: Counts the errors that are skipped.
+        answer: Called with items and their number; returns a value for each.
+        what: Name of the pass, which is shown if it takes long.
+        dtype: Dtype of the values.
+
+    Yields:
+        Values of some records, ``[n]``, 0 for lost ones; and the number of the lost ones.
+    """
+    pieces = load_all(loader, selection, options, state)
+    with closing(pieces), shown_progress(what, len(selection)) as advance:
         for numbers, loaded in pieces:
             count = len(loaded.numbers)
-            chosen = np.zeros(len(numbers), np.bool_)
+            values = np.zeros(len(numbers), dtype)
             if count:
-                answer = answer_of(predicate, "predicate", items_of(loaded, loader), schema)
-                chosen[loaded.positions_in(numbers)] = _mask_of(answer, count)
-            builder.append(chosen)
-            lost += len(chosen) - count
-            advance(len(chosen))
-    return Picked(builder.finish(), lost)
+                values[loaded.positions_in(numbers)] = answer(items_of(loaded, loader), count)
+            yield values, len(numbers) - count
+            advance(len(numbers))
 
 
 def items_of(loaded: Loaded, loader: RecordLoader) -> Any:
