@@ -18,6 +18,7 @@ from tests.support.datasets import SCHEMA, ids_of, numbers_of, open_records, rec
 from tests.support.episodes import step_ids, steps_of, write_episodes
 from tests.support.examples import example_of
 from tests.support.orders import chi_square_is_plausible
+from tests.support.tfds import numbered, write_tfds
 from tests.support.tfrecord import write_tfrecord
 
 SIZES = [23, 0, 17, 20]
@@ -297,6 +298,14 @@ def test_other_formats(paths: list[str], tmp_path: Path) -> None:
     assert len(list(whole)) == 3
     assert "3 of 4 records" in repr(whole)
     assert "70 draws from 60 records" in repr(make(paths, draws={"num_samples": 70}))
+
+
+def test_tfds(tmp_path: Path) -> None:
+    write_tfds(tmp_path, {"train": [numbered(*range(6)), numbered(*range(6, 10))]})
+    shuffle = tio.Shuffle(weights=lambda batch: batch["id"] % 2, replacement=False)
+    for split, count in (("train", 10), ("train[:60%]", 6)):
+        dataset = tio.TFRecordDataset.from_tfds(tmp_path, split, batch_size=2, shuffle=shuffle)
+        assert sorted(numbers_of(dataset)) == [*range(1, count, 2)]
 
 
 def test_streams_have_no_weights(paths: list[str]) -> None:

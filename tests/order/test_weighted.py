@@ -37,7 +37,7 @@ def order_of(selection: Selection, seed: int, **options: Any) -> RecordOrder:
 
 
 def drawn(order: RecordOrder, epoch: int = 0) -> list[int]:
-    return order.at(np.arange(len(order)), epoch).tolist()
+    return list(map(int, order.at(np.arange(len(order)), epoch)))
 
 
 def uniform(positions: Any, seed: int, epoch: int) -> list[float]:
@@ -196,7 +196,7 @@ def test_weights_are_equal_by_their_values() -> None:
     assert hash(shuffles[0].weights) == hash(shuffles[1].weights)
     assert shuffles[0] != Shuffle(weights=[1, 2, 4])
     assert repr(shuffles[0]) != repr(Shuffle(weights=[1, 2, 4]))
-    assert repr(Shuffle(weights="score", num_samples=np.int64(5), replacement=False)) == (
+    assert repr(Shuffle(weights="score", num_samples=5, replacement=False)) == (
         "Shuffle(weights='score', num_samples=5, replacement=False)"
     )
     assert Weights([0, 1, 2]) != Classes([0, 1, 2])
