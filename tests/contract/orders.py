@@ -26,6 +26,9 @@ _STEPS = 3  # after which a run is resumed
 
 _BLOCKS = tio.Shuffle(block=6, window=18)
 _LANES = tio.Shuffle(block=6, window=18, lanes=3)
+_WEIGHTS = [number % 4 for number in range(sum(SIZES))]
+_DRAWS = tio.Shuffle(weights=_WEIGHTS, num_samples=50)
+_ALL_DRAWS = tio.Shuffle(weights=_WEIGHTS, replacement=False)
 _PACK = tio.Pack(8, key="tokens", window=20)
 _CHUNKS = tio.Pack(8, key="tokens", mode="chunk")
 CASES: dict[str, dict[str, Any]] = {
@@ -33,6 +36,8 @@ CASES: dict[str, dict[str, Any]] = {
     "shuffled": {"shuffle": True, "seed": 5},
     "blocks": {"shuffle": _BLOCKS},
     "lanes": {"shuffle": _LANES, "batch_size": 3},
+    "draws": {"shuffle": _DRAWS, "batch_size": 4},
+    "draws of each record": {"shuffle": _ALL_DRAWS, "seed": 3},
     "batches": {"shuffle": True, "batch_size": 5},
     "whole batches": {"shuffle": True, "batch_size": 5, "drop_last": True},
     "two epochs": {"shuffle": True, "batch_size": 7, "epochs": 2},

@@ -23,6 +23,9 @@ BAD = {*range(3), 9, *range(20, 26), 31, COUNT - 2, COUNT - 1}  # records that c
 
 _BLOCKS = tio.Shuffle(block=4, window=9)
 _LANES = tio.Shuffle(block=4, window=9, lanes=12)
+_WEIGHTS = [number % 4 for number in range(COUNT)]
+_DRAWS = tio.Shuffle(weights=_WEIGHTS)
+_FEWER_DRAWS = tio.Shuffle(weights=_WEIGHTS, num_samples=30, replacement=False)
 _SKIPPED: dict[str, Any] = {"on_error": "skip", "batch_size": 4}
 _BY_LENGTH: dict[str, Any] = {"batch_tokens": 12, "length_key": [n % 5 for n in range(COUNT)]}
 _PACKED: dict[str, Any] = {"batch_size": 2, "on_error": "skip", "shuffle": True}
@@ -35,9 +38,14 @@ COUNTED: dict[str, dict[str, Any]] = {
     "window": {"batch_size": 7, "shuffle": 10, "drop_last": True, "epochs": 2},
     "blocks": {"batch_size": 4, "shuffle": _BLOCKS, "num_threads": 3},
     "lanes": {"batch_size": 12, "shuffle": _LANES},
+    "draws": {"batch_size": 4, "shuffle": _DRAWS, "num_threads": 3},
+    "draws without replacement": {"batch_size": 4, "shuffle": _FEWER_DRAWS, "epochs": 2},
+    "balanced": {"batch_size": 7, "shuffle": tio.Shuffle(balance="id", num_samples=50)},
     "by length": {**_BY_LENGTH, "shuffle": True},
+    "draws by length": {**_BY_LENGTH, "shuffle": _DRAWS},
     "packed": {**_PACKED, "pack": tio.Pack(8, key="tokens", window=20)},
     "packed chunks": {**_PACKED, "pack": tio.Pack(8, key="tokens", mode="chunk"), "epochs": 2},
+    "packed draws": {**_PACKED, "pack": tio.Pack(8, key="tokens"), "shuffle": _DRAWS},
     "mixed": {"stop": "first_exhausted"},
     "mixed to the end": {"stop": "all_exhausted"},
     "mixed with source": {"stop": "all_exhausted", "source": "part"},
@@ -46,6 +54,7 @@ COUNTED: dict[str, dict[str, Any]] = {
 OF_PROCESSES: dict[str, dict[str, Any]] = {
     "samples": {"shuffle": True, "epochs": 2},
     "samples of lanes": {"shuffle": _LANES},
+    "samples of draws": {"shuffle": _DRAWS},
     "stream": {"stream": True, "batch_size": 4},
     "shuffled stream": {"stream": True, "shuffle": 8, "epochs": 2},
 }
@@ -53,11 +62,13 @@ OF_PROCESSES: dict[str, dict[str, Any]] = {
 LOSING: dict[str, dict[str, Any]] = {
     "skipping": {**_SKIPPED, "epochs": 2},
     "skipping, shuffled": {**_SKIPPED, "shuffle": True, "num_threads": 3},
+    "skipping draws": {**_SKIPPED, "shuffle": _DRAWS},
     "skipping, whole batches": {**_SKIPPED, "drop_last": True},
     "skipping samples": {"on_error": "skip", "shuffle": True},
     "skipping by length": {**_SKIPPED, **_BY_LENGTH, "shuffle": True},
     "skipping in a stream": {**_SKIPPED, "stream": True, "shuffle": 8},
     "repeating": {**_SKIPPED, "uneven": "pad", "shuffle": True, "rank": 1, "world_size": 2},
+    "repeating draws": {**_SKIPPED, "uneven": "pad", "shuffle": _DRAWS, "rank": 0, "world_size": 2},
     "repeating samples": {"on_error": "skip", "uneven": "drop", "rank": 0, "world_size": 2},
     "repeating by length": {**_SKIPPED, **_BY_LENGTH, "uneven": "drop", "rank": 1, "world_size": 2},
 }
@@ -157,7 +168,8 @@ def atoms(items: Any, name: str) -> list[Any]:
 
 @pytest.mark.parametrize(("before", "after"), [(1, 3), (2, 1), (3, 2), (2, 4), (6, 4)])
 @pytest.mark.parametrize(
-    "name", ["stored", "shuffled", "blocks", "lanes", "by length", "packed", "packed chunks"]
+    "name",
+    ["stored", "shuffled", "blocks", "lanes", "draws", "by length", "packed", "packed chunks"],
 )
 def test_another_number_of_ranks(
     files: dict[bool, list[str]], name: str, before: int, after: int
@@ -212,6 +224,9 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("packed", _pack(long="drop"), "pack.splits is False here and True in the state"),
     ("lanes", {"shuffle": _BLOCKS}, "shuffle is .* in the state"),
     ("lanes", {"shuffle": tio.Shuffle(block=4, window=9, lanes=6)}, "shuffle is .* in the state"),
+    ("draws", {"shuffle": tio.Shuffle(weights=[1] * COUNT)}, "shuffle is 'Shuffle.weights=<wei"),
+    ("draws", {"shuffle": _FEWER_DRAWS}, "shuffle is .*num_samples=30, replacement=False.* here"),
+    ("balanced", {"shuffle": _DRAWS}, "<weights: .* here and .*<classes: "),
     ("mixed", {"seed": 3}, "seed is 3 here and 5 in the state"),
     ("mixed", {"stop": "endless"}, "stop is 'endless' here"),
     ("stream", {"shuffle": 5}, "shuffle is '5' here and 'False' in the state"),

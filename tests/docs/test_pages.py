@@ -32,7 +32,7 @@ USUAL = [9, 4, 11]  # records of the files
         ("resuming.md", 5, USUAL),
         ("schemas.md", 10, [1]),
         ("selecting.md", 3, USUAL),
-        ("shuffling.md", 2, USUAL),
+        ("shuffling.md", 3, USUAL),
         ("streams.md", 4, USUAL),
         ("transforms.md", 4, USUAL),
         ("wire-formats.md", 2, USUAL),

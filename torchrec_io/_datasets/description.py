@@ -80,6 +80,8 @@ def describe_records(order: Any) -> str:
     if len(order) == ENDLESS:
         return "endless"
     records = counted(order.total, "record")
+    if len(order) > order.total:
+        return f"{counted(len(order), 'draw')} from {records}"
     return records if len(order) == order.total else f"{len(order):,} of {records}"
 
 

@@ -211,7 +211,7 @@ class OrderOptions(SeedOptions, UnevenOptions, total=False):
     Attributes:
         shuffle: ``False`` keeps the order of the files. ``True`` is a uniform permutation. An
             integer moves records by at most about that many positions. A :class:`Shuffle` permutes
-            whole blocks of records, for slow storage. See docs/shuffling.md.
+            whole blocks, for slow storage, or draws records by weight. See docs/shuffling.md.
     """
 
     shuffle: Annotated[ShuffleChoice, Option(False, _check_shuffle)]

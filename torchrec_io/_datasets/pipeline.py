@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 from .._order.orders import PositionOrder, RecordOrder, files_fingerprint
 from .._order.selection import Selection, Span
+from .._order.shuffle import Shuffle
 from .._order.split import parse_slice
 from .._records.formats import TFRECORD, RecordFormat
 from .._records.index import RecordIndex
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
 
 # Makes the parser of a schema that the user gave.
 MakeParser: TypeAlias = Callable[[Any], BlockParser]
+
+# Options with which units are records.
+_OF_RECORDS: Mapping[str, Any] = {"batch_tokens": None, "length_key": None, "pack": None}
 
 
 @dataclass(frozen=True)
@@ -234,8 +238,22 @@ class IndexedPipeline(Pipeline):
         errors: Sequence[TorchRecIOError] = (),
     ) -> IndexedPipeline:
         parser = make_parser(schema)
+        shuffle = options.get("shuffle", False)
+        if isinstance(shuffle, Shuffle) and shuffle.needs_pass:
+            from .weighing import find_weights  # noqa: PLC0415  # rarely needed
+
+            stored = cls._assemble(
+                paths=paths,
+                schema=schema,
+                options={**options, "shuffle": False, **_OF_RECORDS},
+                records=records,
+                record_order=record_order,
+                make_parser=make_parser,
+            )
+            shuffle, lost = find_weights(stored, shuffle)
+            options, errors = {**options, "shuffle": shuffle}, [*errors, *lost]
         record_order = dataclasses.replace(
-            record_order, shuffle=options.get("shuffle", False), seed=options.get("seed", 0)
+            record_order, shuffle=shuffle, seed=options.get("seed", 0)
         )
         if not record_order.can_batch_by_length:
             check_no_length_batches(options, "a dataset of steps")

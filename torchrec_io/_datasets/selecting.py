@@ -56,12 +56,12 @@ class SelectingDataset:
 
     def select(self, numbers: Iterable[int]) -> Self:
         """Return a dataset of the records with some numbers. See docs/selecting.md."""
-        total = len(self._record_order)
+        total = len(self._record_order.selection)
         return self._narrowed(select_positions(_check_numbers(numbers, total), total))
 
     def take(self, n: int) -> Self:
         """Return a dataset of the first records in the stored order. See docs/selecting.md."""
-        total = len(self._record_order)
+        total = len(self._record_order.selection)
         return self._narrowed(Span(0, min(check_integer("n", n), total), total))
 
     def _narrowed(self, picked: Selection) -> Self:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
-from typing import Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
-from .._order.selection import Mask, Subset, SubsetBuilder
+from .._order.selection import Mask, Selection, Subset, SubsetBuilder
 from .._records.index import RecordIndex
 from .._schema.feature_mapping import FeatureMapping
 from .._storage.digest import digest_text
@@ -23,13 +24,17 @@ from ..checks import counted, suggest_names
 from ..errors import SchemaError
 from .pass_cache import Identity, cached_pass
 from .pass_progress import shown_progress
-from .pipeline import IndexedPipeline
 from .record_loader import RecordLoader
 from .record_scan import load_all
 from .worker_state import WorkerState
 
+if TYPE_CHECKING:
+    from .pipeline import IndexedPipeline
+
 # Takes a Batch, or a list of items of a schema without columns; returns a bool for each record.
 Predicate: TypeAlias = Callable[[Any], Any]
+
+_Result = TypeVar("_Result")
 
 
 class Picked(NamedTuple):
@@ -65,6 +70,47 @@ def pick_where(
     """
     if not callable(predicate):
         raise TypeError(f"predicate must be a function of a Batch, got {predicate!r}")
+    total = len(pipeline.record_order.selection)
+
+    def decode(bits: bytes) -> Subset:
+        return Subset(total, np.frombuffer(bits, "<u8").astype(np.uint64))
+
+    result = pass_over(
+        pipeline,
+        "the predicate",
+        lambda loader: _evaluate(pipeline, loader, state, predicate),
+        features=features,
+        cache_key=cache_key,
+        encode=lambda positions: positions.words.astype("<u8", copy=False).tobytes(),
+        decode=decode,
+    )
+    return Picked(*result)
+
+
+def pass_over(
+    pipeline: IndexedPipeline,
+    what: str,
+    evaluate: Callable[[RecordLoader], tuple[_Result, int]],
+    *,
+    features: Sequence[str] | None,
+    cache_key: str | None,
+    encode: Callable[[_Result], bytes],
+    decode: Callable[[bytes], _Result],
+) -> tuple[_Result, int]:
+    """Return the result of a pass over some features of all selected records.
+
+    Args:
+        pipeline: The parts of the dataset.
+        what: Name of the function that is evaluated, in messages.
+        evaluate: Makes the pass with a loader of the features; see :func:`cached_pass`.
+        features: Names of the features; None for all.
+        cache_key: Name of the result in the cache; None to keep it nowhere.
+        encode: Returns the result as bytes.
+        decode: Returns the result of such bytes.
+
+    Raises:
+        TypeError, ValueError: If ``features`` or ``cache_key`` is invalid.
+    """
     if cache_key is not None and not (isinstance(cache_key, str) and cache_key):
         raise ValueError(f"cache_key must be a non-empty str or None, got {cache_key!r}")
     names = None
@@ -74,27 +120,17 @@ def pick_where(
         names = checked_names("features", features, pipeline.loader.parser.schema)
     parser = pipeline.loader.parser
     loader = pass_loader(pipeline, parser if names is None else parser.of_features(names))
-
-    def evaluate() -> Picked:
-        return _evaluate(pipeline, loader, state, predicate)
-
     if cache_key is None:
-        return evaluate()
-    total = len(pipeline.record_order)
-
-    def decode(bits: bytes) -> Subset:
-        return Subset(total, np.frombuffer(bits, "<u8").astype(np.uint64))
-
-    result = cached_pass(
+        return evaluate(loader)
+    return cached_pass(
         cache_key,
-        f"the predicate of {cache_key!r}",
+        f"{what} of {cache_key!r}",
         identity_of(pipeline, names),
-        evaluate,
-        encode=lambda positions: positions.words.astype("<u8", copy=False).tobytes(),
+        lambda: evaluate(loader),
+        encode=encode,
         decode=decode,
         allow_lost=allows_lost(pipeline),
     )
-    return Picked(*result)
 
 
 def checked_names(argument: str, names: Any, schema: Any) -> list[str]:
@@ -137,22 +173,55 @@ def _evaluate(
     pipeline: IndexedPipeline, loader: RecordLoader, state: WorkerState, predicate: Predicate
 ) -> Picked:
     selection = pipeline.record_order.selection
-    total = len(selection)
-    builder = SubsetBuilder(total)
+    builder = SubsetBuilder(len(selection))
     lost = 0
     schema = pipeline.loader.parser.schema
-    pieces = load_all(loader, selection, pipeline.options, state)
-    with closing(pieces), shown_progress("where", total) as advance:
+
+    def answer(items: Any, count: int) -> Mask:
+        return _mask_of(answer_of(predicate, "predicate", items, schema), count)
+
+    options = pipeline.options
+    for chosen, missing in answers_of(
+        loader, selection, options, state, answer, what="where", dtype=np.bool_
+    ):
+        builder.append(chosen)
+        lost += missing
+    return Picked(builder.finish(), lost)
+
+
+def answers_of(
+    loader: RecordLoader,
+    selection: Selection,
+    options: Mapping[str, Any],
+    state: WorkerState,
+    answer: Callable[[Any, int], npt.NDArray[Any]],
+    *,
+    what: str,
+    dtype: Any,
+) -> Iterator[tuple[npt.NDArray[Any], int]]:
+    """Call a function with all selected records, some consecutive ones at a time.
+
+    Args:
+        loader: Reads and parses the records.
+        selection: The records.
+        options: See :func:`load_all`.
+        state: Counts the errors that are skipped.
+        answer: Called with items and their number; returns a value for each.
+        what: Name of the pass, which is shown if it takes long.
+        dtype: Dtype of the values.
+
+    Yields:
+        Values of some records, ``[n]``, 0 for lost ones; and the number of the lost ones.
+    """
+    pieces = load_all(loader, selection, options, state)
+    with closing(pieces), shown_progress(what, len(selection)) as advance:
         for numbers, loaded in pieces:
             count = len(loaded.numbers)
-            chosen = np.zeros(len(numbers), np.bool_)
+            values = np.zeros(len(numbers), dtype)
             if count:
-                answer = _answer(predicate, items_of(loaded, loader), schema)
-                chosen[loaded.positions_in(numbers)] = _mask_of(answer, count)
-            builder.append(chosen)
-            lost += len(chosen) - count
-            advance(len(chosen))
-    return Picked(builder.finish(), lost)
+                values[loaded.positions_in(numbers)] = answer(items_of(loaded, loader), count)
+            yield values, len(numbers) - count
+            advance(len(numbers))
 
 
 def items_of(loaded: Loaded, loader: RecordLoader) -> Any:
@@ -161,7 +230,8 @@ def items_of(loaded: Loaded, loader: RecordLoader) -> Any:
     return items.with_views() if isinstance(items, Batch) else items
 
 
-def _answer(predicate: Predicate, items: Any, schema: Any) -> Any:
+def answer_of(predicate: Predicate, what: str, items: Any, schema: Any) -> Any:
+    """Return the result of a function, which ``what`` names in errors, for some records."""
     try:
         return predicate(items)
     except KeyError as error:
@@ -170,7 +240,7 @@ def _answer(predicate: Predicate, items: Any, schema: Any) -> Any:
             raise
         if not schema.names_of(name):
             raise
-        raise KeyError(f"the predicate uses {name!r}, which features does not name") from error
+        raise KeyError(f"the {what} uses {name!r}, which features does not name") from error
 
 
 def _mask_of(answer: Any, count: int) -> Mask:
@@ -191,7 +261,7 @@ def _mask_of(answer: Any, count: int) -> Mask:
 
 def identity_of(pipeline: IndexedPipeline, names: Sequence[str] | None) -> Identity:
     """Return everything that a pass over some features of a dataset depends on."""
-    described = pipeline.record_order.describe()
+    described = dataclasses.replace(pipeline.record_order, shuffle=False).describe()
     files = described.pop("files")
     # The fingerprint of a file does not show every change of its data; the time does.
     times = map_in_threads(RecordIndex.find_change_time, pipeline.records.indexes)

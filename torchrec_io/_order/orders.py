@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
@@ -26,6 +27,7 @@ from .shuffle import (
     lanes_of,
     records_at,
 )
+from .weighted import Draws
 
 # The length of an endless order. Python still accepts it as a length.
 ENDLESS = 2**62
@@ -192,6 +194,15 @@ class RecordOrder(PositionOrder):
     def __post_init__(self) -> None:
         check_shuffle(self.shuffle)
         object.__setattr__(self, "seed", check_seed(self.seed))
+        _ = self._draws  # checks the weights
+
+    @functools.cached_property
+    def _draws(self) -> Draws | None:
+        """Draws of records by weight; None if the shuffle has no weights."""
+        shuffle = self.shuffle
+        if not isinstance(shuffle, Shuffle) or not shuffle.is_weighted:
+            return None
+        return Draws(shuffle.weights, self.selection, shuffle.num_samples, shuffle.replacement)
 
     @property
     def lanes(self) -> int | None:
@@ -204,7 +215,11 @@ class RecordOrder(PositionOrder):
 
     def contains(self, numbers: Numbers) -> Mask:
         positions = self.selection.positions_of(np.stack((numbers, numbers + 1)).reshape(-1))
-        return positions[: len(numbers)] < positions[len(numbers) :]
+        are_selected = positions[: len(numbers)] < positions[len(numbers) :]
+        if self._draws is not None:
+            begins = positions[: len(numbers)][are_selected]
+            are_selected[are_selected] = self._draws.weights[begins] > 0
+        return are_selected
 
     def with_records(self, records: Selection) -> Self:
         """Return the same order of those samples that belong to other stored records."""
@@ -219,9 +234,11 @@ class RecordOrder(PositionOrder):
         return self.selection.total
 
     def __len__(self) -> int:
-        return len(self.selection)
+        return len(self.selection if self._draws is None else self._draws)
 
     def at(self, positions: Numbers, epoch: int) -> Numbers:
+        if self._draws is not None:
+            return self.selection.numbers_at(self._draws.at(positions, self.seed, epoch))
         size = len(self.selection)
         return self.selection.numbers_at(
             records_at(positions, size, self.shuffle, self.seed, epoch)
@@ -239,11 +256,13 @@ class RecordOrder(PositionOrder):
 
     def fit_reader(self, reader: RecordReader, at_once: int) -> Reader:
         """Return a reader of whole blocks if the shuffle is by blocks, else of single records."""
-        if not isinstance(self.shuffle, Shuffle):
-            if self.shuffle is True:
+        if not isinstance(self.shuffle, Shuffle) or self._draws is not None:
+            if self.shuffle is True or self._draws is not None:
                 reader.report_decodings()
             return reader
         most = max(1, len(self))
+        assert self.shuffle.block is not None
+        assert self.shuffle.window is not None
         size = min(self.shuffle.block, most)
         reader.report_decodings(size)
         # Where one window follows another, the records of both are in use.

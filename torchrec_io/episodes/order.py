@@ -10,6 +10,7 @@ import numpy as np
 
 from .._order.orders import RecordOrder
 from .._order.selection import Mask, Numbers, Selection, Span, Subset
+from .._order.shuffle import Shuffle
 from .._records.block_reader import BlockReader
 from .._records.reader import Reader
 from .._records.record_reader import RecordReader
@@ -45,7 +46,16 @@ class StepOrder(RecordOrder):
 
     @classmethod
     def from_records(cls, order: RecordOrder, numbers: StepNumbers) -> StepOrder:
-        """Return the order of the samples of an order's records, with its shuffle and seed."""
+        """Return the order of the samples of an order's records, with its shuffle and seed.
+
+        Raises:
+            ValueError: If the order draws records by weight.
+        """
+        if isinstance(order.shuffle, Shuffle) and order.shuffle.is_weighted:
+            raise ValueError(
+                "the weights of records are not weights of their steps: call steps() on the "
+                "dataset without them, then replace(shuffle=Shuffle(...))"
+            )
         return cls(
             select_samples(order.records, numbers),
             order.shuffle,
