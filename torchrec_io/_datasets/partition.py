@@ -334,8 +334,8 @@ class EpochPartition(RecordPartition):
                     uneven=self.options["uneven"] or "keep",
                     lanes=self.order.lanes,
                 ).num_rank_batches
-                # Epochs with the same sizes are counted at once.
-                alike = 1 if self.has_rows else max(1, (change - step) // max(1, steps))
+                # Epochs with the same sizes, also of a step that is left out, are counted at once.
+                alike = 1 if self.has_rows else max(1, (change - step - 1) // max(1, steps))
                 alike = min(alike, epoch - done)
                 done, step = done + alike, step + alike * steps
             self._first_steps[key] = step
