@@ -109,7 +109,7 @@ class Progress:
         begin = min(self.begin + consumed * before.world_size, plan.num_records)
         is_inside = consumed != whole and before.world_size > 1
         if plan.lanes is not None and now.world_size > 1:
-            is_inside = is_inside or (begin % plan.lanes and begin < plan.num_records)
+            is_inside = is_inside or (begin % plan.lanes != 0 and begin < plan.num_records)
         if is_inside:
             raise StateMismatchError(
                 f"the state was taken inside a global step of {before.world_size} x "

@@ -13,7 +13,7 @@ class Ramp:
     """A batch size that changes at given steps, also called batch size warmup or ramp-up.
 
     ``batch_size=tio.Ramp({0: 256, 1_000: 512})`` makes batches of 256 records, and of 512 from step
-    1,000 on. See docs/batching.md.
+    1,000 on. See docs/order.md.
 
     Attributes:
         sizes: Batch size from each step on, by the number of the step. Steps are counted from the
