@@ -197,6 +197,26 @@ def test_lanes(paths: list[str]) -> None:
         len(odd)
 
 
+@pytest.mark.parametrize("mode", ["fit", "chunk"])
+def test_rows(paths: list[str], mode: Any) -> None:
+    pack: Any = tio.Pack(8, key="tokens", mode=mode, window=10)
+    options: dict[str, Any] = {"pack": pack, "on_error": "skip"}
+    ramp = tio.Ramp({0: 2, 2: 1, 6: 3})
+    ranks = [make(paths, 2, batch_size=ramp, rank=rank, **options) for rank in range(2)]
+    one = make(paths, batch_size=1, **options)
+    step = 0
+    for _ in range(3):
+        rows = [batch["tokens"].tolist()[0] for batch in one]
+        lengths = [len(rank) for rank in ranks]
+        found = [[batch["tokens"].tolist() for batch in rank] for rank in ranks]
+        assert [len(batches) for batches in found] == lengths
+        for left, right in itertools.zip_longest(*found, fillvalue=[]):
+            taken, rows = rows[: 2 * size_of(ramp, step)], rows[2 * size_of(ramp, step) :]
+            assert left + right == taken
+            step += 1
+        assert rows == []
+
+
 def test_the_last_step_of_accelerate(paths: list[str]) -> None:
     """Repeated records of the last step are counted in a step of its own size."""
     for rank in range(3):
