@@ -20,6 +20,7 @@ from ._datasets.stream import TFRecordStream as TFRecordStream
 from ._datasets.tfrecord import TFRecordDataset as TFRecordDataset
 from ._loading.loader import make_loader as make_loader
 from ._order.pack import Pack as Pack
+from ._order.ramp import Ramp as Ramp
 from ._order.shuffle import Shuffle as Shuffle
 from ._records.formats import RecordFormat as RecordFormat
 from ._records.index import RecordIndex as RecordIndex

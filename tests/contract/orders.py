@@ -41,6 +41,8 @@ CASES: dict[str, dict[str, Any]] = {
     "batches": {"shuffle": True, "batch_size": 5},
     "whole batches": {"shuffle": True, "batch_size": 5, "drop_last": True},
     "two epochs": {"shuffle": True, "batch_size": 7, "epochs": 2},
+    "ramp": {"shuffle": True, "batch_size": tio.Ramp({0: 3, 2: 7, 9: 4}), "epochs": 2},
+    "virtual epochs": {"shuffle": True, "batch_size": 5, "steps_per_epoch": 6},
     "slice": {"split": "[25%:75%]", "shuffle": True},
     "tokens": {"batch_tokens": 12, "length_key": "tokens", "shuffle": True},
     "packed": {"pack": _PACK, "batch_size": 2, "shuffle": True, "on_error": "skip"},

@@ -28,6 +28,7 @@ _DRAWS = tio.Shuffle(weights=_WEIGHTS)
 _FEWER_DRAWS = tio.Shuffle(weights=_WEIGHTS, num_samples=30, replacement=False)
 _SKIPPED: dict[str, Any] = {"on_error": "skip", "batch_size": 4}
 _BY_LENGTH: dict[str, Any] = {"batch_tokens": 12, "length_key": [n % 5 for n in range(COUNT)]}
+_RAMP = tio.Ramp({0: 3, 2: 7, 12: 4})
 _PACKED: dict[str, Any] = {"batch_size": 2, "on_error": "skip", "shuffle": True}
 
 # Options of datasets of sound records, whose position is one number for all processes.
@@ -46,13 +47,19 @@ COUNTED: dict[str, dict[str, Any]] = {
     "packed": {**_PACKED, "pack": tio.Pack(8, key="tokens", window=20)},
     "packed chunks": {**_PACKED, "pack": tio.Pack(8, key="tokens", mode="chunk"), "epochs": 2},
     "packed draws": {**_PACKED, "pack": tio.Pack(8, key="tokens"), "shuffle": _DRAWS},
+    "ramp": {"batch_size": _RAMP, "shuffle": True, "epochs": 2},
+    "ramp of rows": {**_PACKED, "pack": tio.Pack(8, key="tokens", window=20), "batch_size": _RAMP},
+    "virtual": {"batch_size": 4, "shuffle": _BLOCKS, "steps_per_epoch": 5, "epochs": 3},
+    "virtual with a ramp": {"batch_size": _RAMP, "steps_per_epoch": 5, "epochs": 3},
     "mixed": {"stop": "first_exhausted"},
+    "mixed virtual": {"stop": "endless", "steps_per_epoch": 7},
     "mixed to the end": {"stop": "all_exhausted"},
     "mixed with source": {"stop": "all_exhausted", "source": "part"},
 }
 # Those whose position is known only to the process that reads.
 OF_PROCESSES: dict[str, dict[str, Any]] = {
     "samples": {"shuffle": True, "epochs": 2},
+    "virtual samples": {"shuffle": True, "steps_per_epoch": 13, "epochs": 4},
     "samples of lanes": {"shuffle": _LANES},
     "samples of draws": {"shuffle": _DRAWS},
     "stream": {"stream": True, "batch_size": 4},
@@ -64,6 +71,8 @@ LOSING: dict[str, dict[str, Any]] = {
     "skipping, shuffled": {**_SKIPPED, "shuffle": True, "num_threads": 3},
     "skipping draws": {**_SKIPPED, "shuffle": _DRAWS},
     "skipping, whole batches": {**_SKIPPED, "drop_last": True},
+    "skipping with a ramp": {**_SKIPPED, "batch_size": _RAMP, "epochs": 2},
+    "skipping virtual": {**_SKIPPED, "shuffle": True, "steps_per_epoch": 5},
     "skipping samples": {"on_error": "skip", "shuffle": True},
     "skipping by length": {**_SKIPPED, **_BY_LENGTH, "shuffle": True},
     "skipping in a stream": {**_SKIPPED, "stream": True, "shuffle": 8},
@@ -222,6 +231,10 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("packed", _pack(window=21), "pack.window is 21 here and 20 in the state"),
     ("packed", _pack(separator=1), "pack.separators is 1 here and 0 in the state"),
     ("packed", _pack(long="drop"), "pack.splits is False here and True in the state"),
+    ("ramp", {"batch_size": 3}, "batch_size is 3 here and {.*'12': 4} in the state"),
+    ("ramp", {"batch_size": tio.Ramp({0: 3, 2: 6})}, "batch_size.2 is 6 here and 7 in the state"),
+    ("virtual", {"steps_per_epoch": 4}, "records_per_epoch is 16 here and 20 in the state"),
+    ("virtual", {"steps_per_epoch": None}, "records_per_epoch is None here and 20 in the state"),
     ("lanes", {"shuffle": _BLOCKS}, "shuffle is .* in the state"),
     ("lanes", {"shuffle": tio.Shuffle(block=4, window=9, lanes=6)}, "shuffle is .* in the state"),
     ("draws", {"shuffle": tio.Shuffle(weights=[1] * COUNT)}, "shuffle is 'Shuffle.weights=<wei"),

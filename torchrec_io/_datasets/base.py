@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self
 
 from torch.utils.data import IterableDataset
 
+from .._order.ramp import Ramp
 from .description import describe, describe_in_html
 from .missing_methods import MissingMethods
 from .partition import RecordPartition
@@ -58,9 +59,9 @@ class RecordDataset(MissingMethods, IterableDataset[Item_co], metaclass=_Dataset
         return list(self._session.pipeline.paths)
 
     @property
-    def batch_size(self) -> int | None:
+    def batch_size(self) -> int | Ramp | None:
         """Number of records in a batch, or its maximum for batches by length; None if unlimited."""
-        size: int | None = self._session.pipeline.options["batch_size"]
+        size: int | Ramp | None = self._session.pipeline.options["batch_size"]
         return size
 
     @property

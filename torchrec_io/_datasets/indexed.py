@@ -44,18 +44,19 @@ class CountedDataset(RecordDataset[Item_co]):
 
     @property
     def num_records(self) -> int:
-        """Number of records in an epoch, for all ranks together."""
-        return len(self._partition.order)
+        """Number of records in an epoch of all ranks. ``steps_per_epoch`` does not change it."""
+        return len(self._session.pipeline.order)
 
     def __len__(self) -> int:
         """Return the number of batches, or samples, of this rank's iteration. See docs/order.md."""
-        epochs = self._partition.options["epochs"]
-        if epochs is None or self.num_records == ENDLESS:
+        partition = self._partition
+        epochs = partition.options["epochs"]
+        if epochs is None or len(partition.order) == ENDLESS:
             raise TypeError("an endless dataset has no length")
-        if self._partition.has_equal_epochs:
-            return int(self._partition.num_steps(0) * epochs)
+        if partition.has_equal_epochs:
+            return int(partition.num_steps(0) * epochs)
         first = self._session.state.clock.epoch
-        return sum(self._partition.num_steps(epoch) for epoch in range(first, first + epochs))
+        return sum(partition.num_steps(epoch) for epoch in range(first, first + epochs))
 
     def resume(self, *, epoch: int, batches: int) -> None:
         """Start the next iteration after a number of batches of an epoch. See docs/resuming.md."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -65,14 +65,15 @@ class FilledBatches(LostRecords):
 
     Args:
         loader: Reads and parses records.
-        batch_size: Number of records in a full batch.
+        size_at: Returns the number of records in a full batch, by the number of planned records
+            between the position of the iteration and its first one.
     """
 
-    def __init__(self, loader: RecordLoader, batch_size: int) -> None:
+    def __init__(self, loader: RecordLoader, size_at: Callable[[int], int]) -> None:
         super().__init__(loader)
-        self._batch_size = batch_size
+        self._size_at = size_at
         self._parts: list[_Part] = []  # of the batch that is not full yet
-        self._missing = batch_size  # number of records that it lacks
+        self._missing = 0  # number of records that it lacks, if it has any
         self._count = 0  # of planned records that it takes so far
 
     @property
@@ -81,9 +82,11 @@ class FilledBatches(LostRecords):
 
     def batches(self, job: LoadJob, loaded: Loaded) -> Sequence[Loaded]:
         num_planned, num_loaded = len(job.units), len(loaded.numbers)
-        if num_planned == num_loaded == self._batch_size and self._count == 0:
-            return (loaded._replace(num_planned=num_planned),)
-        ready = []
+        if self._count == 0:
+            self._missing = self._size_at(0)
+            if num_planned == num_loaded == self._missing:
+                return (loaded._replace(num_planned=num_planned),)
+        ready: list[Loaded] = []
         begin = done = 0  # numbers of loaded and of planned records that are in full batches
         places = loaded.positions_in(job.plan.numbers)
         while num_loaded - begin >= self._missing:
@@ -92,6 +95,7 @@ class FilledBatches(LostRecords):
             self._count += int(places[end - 1]) + 1 - done
             begin, done = end, int(places[end - 1]) + 1
             ready.append(self._taken())
+            self._missing = self._size_at(sum(each.num_planned for each in ready))
         if begin < num_loaded:
             self._parts.append(_Part(job, loaded, begin, num_loaded))
             self._missing -= num_loaded - begin
@@ -104,7 +108,7 @@ class FilledBatches(LostRecords):
     def _taken(self) -> Loaded:
         """Return the records so far as a batch, and begin another one."""
         parts, count = self._parts, self._count
-        self._parts, self._missing, self._count = [], self._batch_size, 0
+        self._parts, self._count = [], 0
         if not parts:  # all were lost
             return Loaded([], np.empty(0, np.int64), [], num_planned=count)
         if len(parts) == 1 and parts[0].is_whole:

@@ -29,6 +29,7 @@ from .parts_loader import PartsLoader, has_own_transform
 from .pipeline import IndexedPipeline, Pipeline
 
 if TYPE_CHECKING:
+    from .._order.ramp import Ramp
     from .._tensors.batch import Batch
     from .._tensors.sample import Sample
 
@@ -51,7 +52,7 @@ def mix(
     seed: int = 0,
     stop: Stop = "first_exhausted",
     source: str | None = None,
-    batch_size: int,
+    batch_size: int | Ramp,
     **options: Unpack[MixSampleOptions],
 ) -> MixedDataset[Batch]: ...
 @overload
@@ -108,10 +109,10 @@ def mix(
         source: Name of an additional column with the number of each record's dataset, from 0:
             int64 ``[B]``. Default: there is none.
         options: Options of the mixture, in place of those of its datasets: ``batch_size``,
-            ``drop_last``, ``pack``, ``epochs``, ``rank``, ``world_size``, ``uneven``,
-            ``transform``, ``with_key``, ``on_error``, ``num_threads``. A ``transform`` is called
-            with what the transforms of samples returned. ``pack`` needs datasets that are read
-            alike, without ``source``.
+            ``drop_last``, ``pack``, ``epochs``, ``steps_per_epoch``, ``rank``, ``world_size``,
+            ``uneven``, ``transform``, ``with_key``, ``on_error``, ``num_threads``. A ``transform``
+            is called with what the transforms of samples returned. ``pack`` needs datasets that
+            are read alike, without ``source``.
 
     Raises:
         ValueError: If weights do not match the datasets or are not positive, the datasets differ

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal, TypeAlias, TypedDict, TypeVar
 from .._order.distributed import resolve_rank
 from .._order.pack import Pack
 from .._order.plan import UNEVEN_CHOICES, Uneven
+from .._order.ramp import Ramp
 from .._order.shuffle import ShuffleChoice, check_seed, check_shuffle, is_shuffled, lanes_of
 from .._records.opening import IndexChoice
 from .._storage.cache.block_cache import BlockCache
@@ -37,6 +38,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
         "shuffle",
         "seed",
         "epochs",
+        "steps_per_epoch",
         "split",
         "transform",
         "on_error",
@@ -98,6 +100,10 @@ def _at_least(least: int) -> Callable[[str, Any], Any]:
 
 def _none_or_at_least(least: int) -> Callable[[str, Any], Any]:
     return lambda name, value: None if value is None else check_integer(name, value, least)
+
+
+def _check_batch_size(name: str, value: Any) -> Any:
+    return value if value is None or isinstance(value, Ramp) else check_integer(name, value, 1)
 
 
 def _check_shuffle(_: str, value: Any) -> Any:
@@ -181,15 +187,18 @@ class LoopOptions(TypedDict, total=False):
 
 
 @_documented
-class UnevenOptions(TypedDict, total=False):
-    """The assignment of indexed records to ranks.
+class EpochOptions(TypedDict, total=False):
+    """The epochs of indexed records, and their assignment to ranks.
 
     Attributes:
+        steps_per_epoch: Number of batches (or samples) of each rank in an epoch, which continues
+            where the one before ended. See docs/order.md.
         uneven: Action if ranks would get different numbers of batches, or samples: ``"pad"``
             repeats records of the epoch's start, ``"drop"`` leaves out records, ``"keep"`` lets the
             numbers differ, ``None`` raises a ValueError. See docs/order.md.
     """
 
+    steps_per_epoch: Annotated[int | None, Option(None, _none_or_at_least(1))]
     uneven: Annotated[Uneven | None, Option(None, _check_uneven)]
 
 
@@ -205,7 +214,7 @@ class SeedOptions(TypedDict, total=False):
 
 
 @_documented
-class OrderOptions(SeedOptions, UnevenOptions, total=False):
+class OrderOptions(SeedOptions, EpochOptions, total=False):
     """The order of indexed records.
 
     Attributes:
@@ -263,9 +272,8 @@ class AccessOptions(TypedDict, total=False):
     """Access to files and remote objects.
 
     Attributes:
-        storage_options: Options of an object store, for URLs: credentials, endpoint, region,
-            ``skip_signature``, ``max_attempts``; see docs/remote.md. By default they are found as
-            the store's own tools find them.
+        storage_options: Options of an object store, for URLs, such as credentials. By default they
+            are found as the store's own tools find them. See docs/remote.md.
         cache: Cache on the local disk for remote objects and decompressed parts of files, shared by
             all processes and later runs on the machine: a :class:`BlockCache`.
         cache_bytes: Memory of each process for decompressed parts of compressed files, and as much
@@ -330,7 +338,19 @@ class BatchItemOptions(ItemOptions, total=False):
     """The kind of items that a dataset yields.
 
     Attributes:
-        batch_size: Number of records in a batch: the dataset yields a :class:`Batch`, or a list if
+        batch_size: Number of records in a batch, or a :class:`Ramp`: yields a :class:`Batch`, or a
+            list if the schema makes no columns. ``None`` yields samples.
+    """
+
+    batch_size: Annotated[int | Ramp | None, Option(None, _check_batch_size)]
+
+
+@_documented
+class StreamItemOptions(ItemOptions, total=False):
+    """The kind of items that a stream yields.
+
+    Attributes:
+        batch_size: Number of records in a batch: the stream yields a :class:`Batch`, or a list if
             the schema makes no columns. ``None`` yields samples.
     """
 
@@ -356,7 +376,7 @@ class StreamSampleOptions(
     """Options of :class:`TFRecordStream` that do not change its items."""
 
 
-class StreamOptions(StreamSampleOptions, BatchItemOptions, total=False):
+class StreamOptions(StreamSampleOptions, StreamItemOptions, total=False):
     """Options of :class:`TFRecordStream`."""
 
 
@@ -427,7 +447,7 @@ class TFRecordReplaceOptions(ReplaceOptions, LengthOptions, LengthItemOptions, t
     """Options of :meth:`TFRecordDataset.replace`."""
 
 
-class MixSampleOptions(LoopOptions, UnevenOptions, PackOptions, total=False):
+class MixSampleOptions(LoopOptions, EpochOptions, PackOptions, total=False):
     """Options of a mixture that do not change its items."""
 
 
@@ -439,7 +459,9 @@ class StreamOrderReplaceOptions(LoopOptions, StreamOrderOptions, total=False):
     """Options of :meth:`TFRecordStream.replace` that do not change the items."""
 
 
-class StreamReplaceOptions(StreamOrderReplaceOptions, SchemaOptions, BatchItemOptions, total=False):
+class StreamReplaceOptions(
+    StreamOrderReplaceOptions, SchemaOptions, StreamItemOptions, total=False
+):
     """Options of :meth:`TFRecordStream.replace`."""
 
 
@@ -490,8 +512,18 @@ def change_options(
         raise ValueError("drop_last needs a batch_size")
     if options.get("pack") is not None:
         _check_packed(options)
-    if lanes_of(options.get("shuffle", False)) is not None:
+    if has_length_batches(options) and isinstance(options["batch_size"], Ramp):
+        raise ValueError(
+            "batch_size must be an integer or None for batches by length, got "
+            f"{options['batch_size']}"
+        )
+    has_lanes = lanes_of(options.get("shuffle", False)) is not None
+    if has_lanes:
         check_no_length_batches(options, "a shuffle with lanes")
+    if options.get("steps_per_epoch") is not None:
+        check_no_length_batches(options, "a dataset with steps_per_epoch")
+        if has_lanes:
+            raise ValueError("steps_per_epoch must be None for a shuffle with lanes")
     resolve_rank(options.get("rank"), options.get("world_size"))
     return options
 
@@ -519,6 +551,12 @@ def access_options(options: Mapping[str, Any]) -> StorageOptions:
 def resolved_rank(options: Mapping[str, Any]) -> tuple[int, int]:
     """Return the rank and world size from the options, else from the environment."""
     return resolve_rank(options["rank"], options["world_size"])
+
+
+def largest_batch(options: Mapping[str, Any]) -> int:
+    """Return the number of records in the largest batch; 1 if it is not limited."""
+    batch_size = options.get("batch_size")
+    return max(batch_size.sizes.values()) if isinstance(batch_size, Ramp) else batch_size or 1
 
 
 def makes_batches(options: Mapping[str, Any]) -> bool:

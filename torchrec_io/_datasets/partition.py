@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from torch.utils.data import get_worker_info
 
+from .._order.batch_sizes import BatchSizes
 from .._order.lanes import check_lanes
 from .._order.orders import ENDLESS, Order
 from .._order.plan import EpochPlan
 from .._order.progress import Place, ProcessLayout, Progress
+from .._order.ramp import Ramp
 from .._order.selection import Numbers
+from .._order.virtual import VirtualEpochOrder
 from ..checks import check_integer
 from ..errors import StateMismatchError
 from .options import makes_batches
@@ -234,19 +236,41 @@ class EpochPartition(RecordPartition):
         options: Batch size, epochs, ranks and so on.
         rank: Rank of this process.
         world_size: Number of ranks.
+        samples_at_once: Number of samples that a worker yields in a row, if a loader needs it.
     """
 
     order: Order
 
+    def __init__(
+        self,
+        order: Any,
+        options: Mapping[str, Any],
+        rank: int,
+        world_size: int,
+        samples_at_once: int | None = None,
+    ) -> None:
+        super().__init__(order, options, rank, world_size, samples_at_once)
+        batch_size = options["batch_size"]
+        self._ramp: Ramp | None = batch_size if isinstance(batch_size, Ramp) else None
+        self._steps: int | None = options.get("steps_per_epoch")  # in virtual epochs
+        # By epoch, number of ranks and first batch size.
+        self._first_steps: dict[tuple[int, int, int], int] = {}
+        if self._steps is not None:
+            sizes = BatchSizes.of(batch_size or 1)
+            self.order = VirtualEpochOrder(order, self._steps, sizes, world_size)
+
     @property
     def has_equal_epochs(self) -> bool:
-        """True if all epochs have the same number of units."""
-        return not (self.has_batches or self.has_rows)
+        """True if all epochs have the same number of steps."""
+        has_changes = self.has_batches or self.has_rows or self._ramp is not None
+        return self._steps is not None or not has_changes
 
     @functools.cached_property
     def replaces_lost(self) -> bool:
         if self.has_rows:  # a row without one of its records is still a row
             return False
+        if self._steps is not None:
+            return True
         uneven = self.options["uneven"]
         return uneven in {"drop", "pad"} or (uneven is None and self.world_size > 1)
 
@@ -254,9 +278,10 @@ class EpochPartition(RecordPartition):
     def unit_batch_size(self) -> int:
         if self.has_batches:
             return 1
-        batch_size: int | None = self.options["batch_size"]
+        batch_size = self.options["batch_size"] if self._ramp is None else self._ramp.first
         if self.order.lanes is not None:
-            check_lanes(self.order.lanes, self.world_size, batch_size)
+            for size in [batch_size] if self._ramp is None else self._ramp.sizes.values():
+                check_lanes(self.order.lanes, self.world_size, size)
         at_once = batch_size or self._samples_at_once
         if at_once is None and self.order.lanes is not None:
             return self.order.lanes // self.world_size
@@ -274,7 +299,7 @@ class EpochPartition(RecordPartition):
     def _plan_of(self, count: int, layout: ProcessLayout, progress: Progress) -> EpochPlan:
         return EpochPlan(
             num_records=count,
-            batch_size=layout.batch_size,
+            batch_size=self._sizes(layout, progress.epoch),
             begin=progress.begin,
             rank=layout.rank,
             world_size=layout.world_size,
@@ -286,19 +311,54 @@ class EpochPartition(RecordPartition):
             lanes=self.order.lanes,
         )
 
+    def _sizes(self, layout: ProcessLayout, epoch: int) -> int | BatchSizes:
+        """Return the number of units in each batch of an epoch of a rank."""
+        if self._ramp is None:
+            return layout.batch_size
+        sizes = BatchSizes.of(self._ramp, layout.batch_size)
+        return sizes.from_batch(self._first_step(sizes, layout, epoch))
+
+    def _first_step(self, sizes: BatchSizes, layout: ProcessLayout, epoch: int) -> int:
+        """Return the number of steps before an epoch, up to the last change of the batch size."""
+        if self._steps is not None:
+            return epoch * self._steps
+        key = epoch, layout.world_size, layout.batch_size
+        if key not in self._first_steps:
+            done = step = 0
+            while done < epoch and (change := sizes.next_change(step)) is not None:
+                steps = EpochPlan(
+                    num_records=self.count(done),
+                    batch_size=sizes.from_batch(step),
+                    world_size=layout.world_size,
+                    drop_last=self.options["drop_last"],
+                    uneven=self.options["uneven"] or "keep",
+                    lanes=self.order.lanes,
+                ).num_rank_batches
+                # Epochs with the same sizes, also of a step that is left out, are counted at once.
+                alike = 1 if self.has_rows else max(1, (change - step - 1) // max(1, steps))
+                alike = min(alike, epoch - done)
+                done, step = done + alike, step + alike * steps
+            self._first_steps[key] = step
+        return self._first_steps[key]
+
+    def size_at(self, progress: Progress, layout: ProcessLayout) -> int:
+        """Return the size of the batch that a process reads at a progress."""
+        return self._plan_of(ENDLESS, layout, progress).size_at(progress.consumed)
+
     def place_after(self, epoch: int, batches: int) -> Place:
         check_integer("epoch", epoch)
         check_integer("batches", batches)
         if not self.in_batches:
             raise ValueError("resume counts batches: the dataset needs a batch_size")
         layout = self.layout()
-        most = self.plan(layout, Progress(epoch)).num_rank_batches
+        plan = self.plan(layout, Progress(epoch))
+        most = plan.num_rank_batches
         if batches > most:
             raise ValueError(
                 f"batches must be at most {most}, the number of batches in the epoch, got {batches}"
             )
-        assigned = batches * layout.world_size * layout.batch_size
-        return Progress(epoch, epoch, min(assigned, self.count(epoch))), layout
+        assigned = plan.num_before(batches) * layout.world_size
+        return Progress(epoch, epoch, min(assigned, plan.num_records)), layout
 
     def num_units(self, progress: Progress, layout: ProcessLayout) -> int | None:
         return self.plan(layout, progress).num_worker_records
@@ -360,14 +420,8 @@ class EpochPartition(RecordPartition):
         return Progress(progress.epoch + 1, progress.first_epoch, assigned=assigned)
 
     def moved(self, progress: Progress, before: ProcessLayout, now: ProcessLayout) -> Progress:
-        return progress.moved(
-            before,
-            now,
-            num_units=self.count(progress.epoch),
-            num_own=self.plan(before, progress).num_worker_records,
-            in_batches=self.in_batches,
-            lanes=self.order.lanes,
-        )
+        plan = self.plan(before, progress)
+        return progress.moved(before, now, plan, in_batches=self.in_batches)
 
     def check_state(self, progress: Progress, layout: ProcessLayout) -> None:
         try:
@@ -385,8 +439,10 @@ class EpochPartition(RecordPartition):
 
         Records that are skipped are counted. The iteration must not be endless.
         """
-        per_step = layout.batch_size if self.in_batches else 1
-        left = -math.ceil(progress.consumed / per_step)
+        done = progress.consumed
+        if self.in_batches:
+            done = self.plan(layout, progress).num_begun(done)
+        left = -done
         while progress.epoch < self.epoch_after(progress):
             left += self._steps_of(self.plan(layout, progress))
             progress = self.next_epoch(progress, layout)
@@ -407,10 +463,10 @@ class EpochPartition(RecordPartition):
         """
         while batches > 0:
             plan = self.plan(layout, progress)
-            done = -(-progress.consumed // layout.batch_size)
+            done = plan.num_begun(progress.consumed)
             left = plan.num_rank_batches - done
             if batches <= left:
-                consumed = min((done + batches) * layout.batch_size, plan.num_rank_records)
+                consumed = min(plan.num_before(done + batches), plan.num_rank_records)
                 return dataclasses.replace(progress, consumed=consumed)
             batches -= max(0, left)
             progress = self.next_epoch(progress, layout)

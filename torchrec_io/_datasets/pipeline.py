@@ -21,7 +21,7 @@ from .._storage.location import Location
 from .._storage.paths import expand_paths
 from .._tensors.block_parser import BlockParser, parser_of_messages
 from ..errors import TorchRecIOError
-from .options import access_options, check_no_length_batches, has_length_batches
+from .options import access_options, check_no_length_batches, has_length_batches, largest_batch
 from .record_loader import RecordLoader
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ class Pipeline:
             from .packing import RowLoader, pack_documents  # noqa: PLC0415  # rarely needed
 
             units, options, left_out = pack_documents(order, reader, parser, options, lengths)
-        fitting = units.fit_reader(reader, options.get("batch_size") or 1)
+        fitting = units.fit_reader(reader, largest_batch(options))
         if pack is None:
             loader = RecordLoader(fitting, parser)
         else:

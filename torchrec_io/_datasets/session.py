@@ -16,6 +16,7 @@ import torch
 from torch.utils.data import get_worker_info
 
 from .._order.progress import Place, Progress, from_state, place_of, to_state
+from .._order.ramp import Ramp
 from .._storage.exit import close_at_exit
 from .._tensors.arena import Allocate, allocate_arena
 from .._tensors.trainers import ReadDataset, TrainerLoader, make_dicts, makes_dicts, trainer_hooks
@@ -368,20 +369,21 @@ class Session(Epochs):
         progress, layout = place
         if self.leaves_nothing(place, first_rank(layout)):
             progress = self.partition.end_of(progress, layout)
-        return to_state(progress, layout, self.pipeline.order.describe(), self._state_batch_size)
+        order = self.partition.order.describe()
+        return to_state(progress, layout, order, self._state_batch_size)
 
     def from_state(self, state: Mapping[str, Any]) -> Place:
         partition = self.partition
         place = from_state(
-            state, self.pipeline.order.describe(), self._state_batch_size, partition.world_size
+            state, partition.order.describe(), self._state_batch_size, partition.world_size
         )
         partition.check_state(*place)
         return place
 
     @property
-    def _state_batch_size(self) -> int | None:
+    def _state_batch_size(self) -> int | Ramp | None:
         """The batch size, if steps of another batch size may hold the same records."""
-        size: int | None = self.pipeline.options["batch_size"]
+        size: int | Ramp | None = self.pipeline.options["batch_size"]
         return size if not self.partition.has_batches else None
 
 

@@ -29,6 +29,7 @@ from .pipeline import IndexedPipeline
 from .where import Predicate
 
 if TYPE_CHECKING:
+    from .._order.ramp import Ramp
     from .._tensors.batch import Batch
     from .._tensors.sample import Sample
     from ..episodes.offsets import Offsets, Outside
@@ -70,7 +71,7 @@ class TFRecordDataset(IndexedDataset[Item_co]):
         paths: StrPath | Iterable[StrPath],
         schema: Columns,
         *,
-        batch_size: int,
+        batch_size: int | Ramp,
         batch_tokens: int | None = None,
         **options: Unpack[TFRecordSampleOptions],
     ) -> None: ...
@@ -118,7 +119,7 @@ class TFRecordDataset(IndexedDataset[Item_co]):
         features: FeatureChoice | None = None,
         steps: Literal["ragged", "each"] | Offsets = "ragged",
         outside: Outside = "drop",
-        batch_size: int,
+        batch_size: int | Ramp,
         **options: Unpack[TfdsSampleOptions],
     ) -> TFRecordDataset[Batch]: ...
     @overload

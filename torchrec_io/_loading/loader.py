@@ -42,6 +42,7 @@ from .._datasets.selecting import SelectingDataset
 from .._datasets.statistics import LoadingStats
 from .._order.distributed import resolve_rank
 from .._order.progress import Place
+from .._order.ramp import Ramp
 from .._storage.exit import close_at_exit
 from .._tensors.collate import collate, pin_collate
 from .._tensors.device import DevicePrefetcher, can_pin, check_device
@@ -132,6 +133,13 @@ class Loader(Generic[Item_co]):
             TypeError: If the dataset is endless or a stream.
         """
         return len(self._given)
+
+    def num_batches(self, epoch: int) -> int:
+        """Internal interface: the number of batches in an iteration that starts with an epoch."""
+        partition = self._batches.epochs.partition
+        if not isinstance(partition, EpochPartition) or partition.options["epochs"] != 1:
+            return len(self)
+        return partition.num_steps(epoch)
 
     def set_epoch(self, epoch: int) -> None:
         """Set the epoch of the next iteration. Each epoch has its own shuffle.
@@ -468,7 +476,8 @@ def _with_batch_size(dataset: RecordDataset, batch_size: int | None) -> RecordDa
             f"got {batch_size}"
         )
     pipeline = dataset._session.pipeline
-    options = change_options(ReplaceOptions, pipeline.options, {"batch_size": batch_size})
+    size = check_integer("batch_size", batch_size, 1)
+    options = change_options(ReplaceOptions, pipeline.options, {"batch_size": size})
     other = dataset._derive(pipeline.with_options(options))
     other._session.share(dataset._session)
     return other
@@ -550,7 +559,9 @@ def _about_items(dataset: Any, batch_size: int | None) -> str:
         return f"batches of {dataset.batch_size} packed rows of {partition.options['pack'].length}"
     kind = "lists of records" if dataset.schema is None else "batches made by native code"
     given = dataset.batch_size
-    size = "any number of records" if given is None else counted(given, "record")
+    size = f"{given} records"
+    if not isinstance(given, Ramp):
+        size = "any number of records" if given is None else counted(given, "record")
     if not partition.has_batches:
         return f"{kind}, of {size}"
     tokens = partition.options["batch_tokens"]

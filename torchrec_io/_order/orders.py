@@ -151,15 +151,15 @@ class PositionOrder(Order):
         """
 
     def count(self, epoch: int) -> int:
-        """Return the number of records in an epoch: the same in all."""
+        """Return the number of records in an epoch: by default the same in all."""
         del epoch
         return len(self)
 
     def batches(self, epoch: int, plan_of: PlanOf, consumed: int) -> Iterator[Numbers]:
         """Yield the record numbers of each batch of a process; see :meth:`Order.batches`."""
-        plan = plan_of(len(self))
+        plan = plan_of(self.count(epoch))
         batches = plan.batches(consumed)
-        at_once = max(1, _POSITIONS_AT_ONCE // plan.batch_size)
+        at_once = max(1, _POSITIONS_AT_ONCE // plan.largest_batch)
         while positions := [*itertools.islice(batches, at_once)]:
             numbers = self.at(np.concatenate(positions), epoch)
             ends = np.cumsum([len(batch) for batch in positions])

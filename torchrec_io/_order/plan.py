@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..checks import check_choice, check_integer
+from .batch_sizes import BatchSizes
 from .lanes import check_lanes
 
 Uneven: TypeAlias = Literal["keep", "drop", "pad"]
@@ -34,7 +35,7 @@ class EpochPlan:
 
     Attributes:
         num_records: Number of records in the epoch's order.
-        batch_size: Number of records in a batch of one rank.
+        batch_size: Number of records in a batch of one rank, or those of all batches of the epoch.
         begin: Number of records before the first step. They were read before a run was resumed.
         rank: Rank of this training process, in ``0..world_size-1``.
         world_size: Number of training processes.
@@ -53,7 +54,7 @@ class EpochPlan:
     """
 
     num_records: int
-    batch_size: int = 1
+    batch_size: int | BatchSizes = 1
     begin: int = 0
     rank: int = 0
     world_size: int = 1
@@ -65,7 +66,8 @@ class EpochPlan:
 
     def __post_init__(self) -> None:
         check_integer("num_records", self.num_records)
-        check_integer("batch_size", self.batch_size, 1)
+        if not isinstance(self.batch_size, BatchSizes):  # which are checked
+            check_integer("batch_size", self.batch_size, 1)
         check_integer("begin", self.begin, 0, self.num_records)
         check_choice("uneven", self.uneven, UNEVEN_CHOICES)
         check_integer("world_size", self.world_size, 1)
@@ -73,13 +75,22 @@ class EpochPlan:
         check_integer("num_workers", self.num_workers, 1)
         check_integer("worker", self.worker, 0, self.num_workers - 1)
         if self.lanes is not None and self.world_size > 1:
-            check_lanes(self.lanes, self.world_size, self.batch_size)
+            for size in self._sizes.sizes:
+                check_lanes(self.lanes, self.world_size, size)
             if self.begin % self.lanes and self.begin < self.num_records:
                 raise ValueError(f"begin must be a multiple of {self.lanes}, got {self.begin}")
 
     @cached_property
-    def _step_size(self) -> int:
-        return self.world_size * self.batch_size
+    def _sizes(self) -> BatchSizes:
+        """The sizes of the rank's batches; batch 0 is the first one from ``begin`` on."""
+        if not isinstance(self.batch_size, BatchSizes):
+            return BatchSizes.of(self.batch_size)
+        return self.batch_size.from_batch(self.batch_size.find(self.begin // self.world_size))
+
+    @cached_property
+    def _worker_sizes(self) -> BatchSizes:
+        """The sizes of this worker's batches from ``begin`` on."""
+        return self._sizes.from_batch(self.worker, self.num_workers)
 
     @cached_property
     def _end(self) -> int:
@@ -95,12 +106,16 @@ class EpochPlan:
 
     @cached_property
     def _full_steps(self) -> int:
-        return (self._end - self.begin) // self._step_size
+        return self._sizes.find((self._end - self.begin) // self.world_size)
 
-    @property
+    @cached_property
     def _last_step_size(self) -> int:
         """Number of records of all ranks in the incomplete step."""
-        return (self._end - self.begin) % self._step_size
+        return self._end - self._step_begin(self._full_steps)
+
+    def _step_begin(self, number: int) -> int:
+        """Return the first position of a step, which may lie before ``begin`` or after the end."""
+        return self.begin + self._sizes.begin(number) * self.world_size
 
     @property
     def num_unrepeated(self) -> int | None:
@@ -108,8 +123,10 @@ class EpochPlan:
 
         0 if none is repeated there; None if other records follow a repeated one, in lanes.
         """
-        last = self._last_step_size or self._step_size
-        is_left_out = self.drop_last and last < self._step_size
+        number = self._full_steps if self._last_step_size else self._full_steps - 1
+        whole = self._sizes.size(number) * self.world_size
+        last = self._last_step_size or whole
+        is_left_out = self.drop_last and last < whole
         if self._end <= self.num_records or is_left_out:
             return 0
         return None if self.lanes is not None else last - (self._end - self.num_records)
@@ -118,22 +135,49 @@ class EpochPlan:
     def num_rank_records(self) -> int:
         """Number of records of this rank in the epoch, over all its workers."""
         last = self._num_own(self._last_step_size)
-        if self.drop_last and last < self.batch_size:
+        if self.drop_last and last < self._sizes.size(self._full_steps):
             last = 0
-        return self._full_steps * self.batch_size + last
+        return self._sizes.begin(self._full_steps) + last
 
     @property
     def num_rank_batches(self) -> int:
         """Number of batches of this rank in the epoch, over all its workers."""
-        return -(-self.num_rank_records // self.batch_size)
+        return self._sizes.num_batches(self.num_rank_records)
 
     @property
     def num_worker_records(self) -> int:
         """Number of records of this worker in the epoch."""
         batches = len(range(self.worker, self.num_rank_batches, self.num_workers))
-        short = self.num_rank_batches * self.batch_size - self.num_rank_records
+        short = self._sizes.begin(self.num_rank_batches) - self.num_rank_records
         has_last = batches > 0 and (self.num_rank_batches - 1) % self.num_workers == self.worker
-        return batches * self.batch_size - (short if has_last else 0)
+        return self._worker_sizes.begin(batches) - (short if has_last else 0)
+
+    def step_end(self, position: int) -> int:
+        """Return the end of the step of all ranks with a position, as if the step was complete."""
+        return self._step_begin(self._sizes.find((position - self.begin) // self.world_size) + 1)
+
+    @property
+    def largest_batch(self) -> int:
+        """Number of records in the largest batches that the rank may have."""
+        return max(self._sizes.sizes)
+
+    # ---- this worker's batches ----
+
+    def size_at(self, consumed: int) -> int:
+        """Return the size of the batch with a record of this worker.
+
+        Args:
+            consumed: Number of the worker's records before that one.
+        """
+        return self._worker_sizes.size(self._worker_sizes.find(consumed))
+
+    def num_begun(self, consumed: int) -> int:
+        """Return the number of this worker's batches of which the first records were consumed."""
+        return self._worker_sizes.num_batches(consumed)
+
+    def num_before(self, batch: int) -> int:
+        """Return the number of this worker's records before one of its batches, if all are full."""
+        return self._worker_sizes.begin(batch)
 
     def batches(self, consumed: int = 0) -> Iterator[npt.NDArray[np.int64]]:
         """Yield the positions of each batch of this worker, in order.
@@ -167,7 +211,7 @@ class EpochPlan:
         """
         number, within = self._rank_place(consumed)
         yield self.batch(number)[:within]
-        while self.begin + number * self._step_size > 0:
+        while self._step_begin(number) > 0:
             number -= 1
             batch = self.batch(number)
             yield batch if number >= 0 else batch[batch >= 0]
@@ -188,7 +232,8 @@ class EpochPlan:
 
     def _rank_place(self, consumed: int) -> tuple[int, int]:
         """Return a place in this worker's part as a batch of the rank and a record in it."""
-        done, within = divmod(consumed, self.batch_size)
+        done = self._worker_sizes.find(consumed)
+        within = consumed - self._worker_sizes.begin(done)
         return self.worker + done * self.num_workers, within
 
     def batch(self, number: int) -> npt.NDArray[np.int64]:
@@ -197,9 +242,10 @@ class EpochPlan:
         Args:
             number: Number of the batch. Batches before ``begin`` have negative numbers.
         """
-        is_full = number < self._full_steps
-        begin = self.begin + min(number, self._full_steps) * self._step_size
-        positions = self._own(begin, self._step_size if is_full else self._last_step_size)
+        number = min(number, self._full_steps)
+        whole = self._sizes.size(number) * self.world_size
+        count = whole if number < self._full_steps else self._last_step_size
+        positions = self._own(self._step_begin(number), count)
         if len(positions) and positions[-1] >= self.num_records:
             repeats = positions >= self.num_records
             if self.lanes is not None and self.lanes <= self.num_records:

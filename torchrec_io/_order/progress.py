@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 from ..errors import StateMismatchError
 from .plan import EpochPlan
+from .ramp import Ramp
 
 VERSION = 1
 
@@ -23,7 +24,7 @@ class ProcessLayout:
         worker: Number of the DataLoader worker of that rank; 0 without workers.
         num_workers: Number of DataLoader workers of the rank; 1 without workers.
         batch_size: Number of records assigned to a process at a time. 1 if whole batches are
-            assigned, as with batches by length.
+            assigned, as with batches by length. The first size of a ramp.
     """
 
     rank: int = 0
@@ -66,22 +67,18 @@ class Progress:
         self,
         before: ProcessLayout,
         now: ProcessLayout,
+        plan: EpochPlan,
         *,
-        num_units: int,
-        num_own: int,
         in_batches: bool,
-        lanes: int | None = None,
     ) -> Progress:
         """Return the progress from which a process of another layout continues.
 
         Args:
             before: Process that made this progress.
             now: Process that continues.
-            num_units: Number of units of the epoch.
-            num_own: Number of units assigned to ``before`` from ``begin`` on.
+            plan: Plan of ``before`` from ``begin`` on.
             in_batches: Whether ranks yield whole batches, so that all of them have yielded the same
                 number.
-            lanes: Number of lanes of the order, of which a step takes equal parts.
 
         Raises:
             StateMismatchError: If the progress of the other processes does not follow from this
@@ -104,18 +101,19 @@ class Progress:
                 "state"
             )
         consumed = self.consumed
-        if in_batches and consumed >= num_own:  # the last batch of some ranks may be longer
-            consumed = -(-consumed // before.batch_size) * before.batch_size
+        whole = plan.num_before(plan.num_begun(consumed))
+        if in_batches and consumed >= plan.num_worker_records:
+            consumed = whole  # the last batch of some ranks may be longer
         if is_alike:
             return dataclasses.replace(self, consumed=consumed)
-        begin = min(self.begin + consumed * before.world_size, num_units)
-        is_inside = consumed % before.batch_size and before.world_size > 1
-        if lanes is not None and now.world_size > 1:
-            is_inside = is_inside or (begin % lanes and begin < num_units)
+        begin = min(self.begin + consumed * before.world_size, plan.num_records)
+        is_inside = consumed != whole and before.world_size > 1
+        if plan.lanes is not None and now.world_size > 1:
+            is_inside = is_inside or (begin % plan.lanes != 0 and begin < plan.num_records)
         if is_inside:
             raise StateMismatchError(
                 f"the state was taken inside a global step of {before.world_size} x "
-                f"{before.batch_size} records: resuming from it takes the same world_size and "
+                f"{plan.size_at(consumed)} records: resuming from it takes the same world_size and "
                 "number of workers"
             )
         return Progress(self.epoch, self.first_epoch, begin)
@@ -143,23 +141,30 @@ def place_of(numbers: Sequence[int]) -> Place:
 
 
 def to_state(
-    progress: Progress, layout: ProcessLayout, order: Mapping[str, Any], batch_size: int | None
+    progress: Progress,
+    layout: ProcessLayout,
+    order: Mapping[str, Any],
+    batch_size: int | Ramp | None,
 ) -> dict[str, Any]:
     """Return a progress as plain numbers and strings, with what defines its order."""
     return {
         "version": VERSION,
         **dataclasses.asdict(progress),
         **{f"by_{name}": value for name, value in dataclasses.asdict(layout).items()},
-        "order": {"batch_size": batch_size, **order},
+        "order": {"batch_size": _described(batch_size), **order},
     }
 
 
 def from_state(
-    state: Mapping[str, Any], order: Mapping[str, Any], batch_size: int | None, world_size: int
+    state: Mapping[str, Any],
+    order: Mapping[str, Any],
+    batch_size: int | Ramp | None,
+    world_size: int,
 ) -> Place:
     """Return the progress and the process layout of a state; the inverse of :func:`to_state`.
 
-    Another ``batch_size`` is accepted if its product with the number of ranks is the same.
+    Another ``batch_size`` is accepted if its product with the number of ranks is the same, at each
+    step.
 
     Raises:
         StateMismatchError: If the state belongs to another order or is not a state.
@@ -175,16 +180,28 @@ def from_state(
         layout = ProcessLayout(**_numbers(state, ProcessLayout, "by_"))
         EpochPlan(0, **dataclasses.asdict(layout))  # checks the ranges
         saved = dict(state["order"])
+        size = batch_size.first if isinstance(batch_size, Ramp) else batch_size or 0
+        if size * world_size == layout.batch_size * layout.world_size:
+            saved["batch_size"] = _rescaled(saved.get("batch_size"), layout.batch_size, size)
     except (KeyError, TypeError, ValueError) as error:
         raise StateMismatchError(f"this is not a state of a dataset: {error!r}") from None
-    now = {"batch_size": batch_size, **order}
-    is_same_step = (batch_size or 0) * world_size == layout.batch_size * layout.world_size
-    if is_same_step and saved.get("batch_size") is not None:
-        saved["batch_size"] = batch_size
+    now = {"batch_size": _described(batch_size), **order}
     differences = list(_differences(saved, now, ""))
     if differences:
         raise StateMismatchError("the state does not match this dataset: " + "; ".join(differences))
     return progress, layout
+
+
+def _described(batch_size: int | Ramp | None) -> Any:
+    return batch_size.describe() if isinstance(batch_size, Ramp) else batch_size
+
+
+def _rescaled(batch_size: Any, before: int, now: int) -> Any:
+    """Return a batch size of a state for other ranks, of which one has another first size."""
+    if isinstance(batch_size, Mapping):
+        return {step: _rescaled(size, before, now) for step, size in batch_size.items()}
+    is_whole = isinstance(batch_size, int) and batch_size * now % before == 0
+    return batch_size * now // before if is_whole else batch_size
 
 
 def _numbers(state: Mapping[str, Any], cls: type[Any], prefix: str) -> dict[str, int]:

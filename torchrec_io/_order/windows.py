@@ -123,11 +123,8 @@ class WindowedOrder(Order):
         complete if the last of its units exists.
         """
         plan = plan_of(ENDLESS)
-        step = plan.world_size * plan.batch_size
         for units in plan.batches(consumed):
-            done = int(units[0]) - plan.begin
-            last = plan.begin + (done // step + 1) * step - 1
-            if self._bounds_to(last, epoch) is None:
+            if self._bounds_to(plan.step_end(int(units[0])) - 1, epoch) is None:
                 break
             yield self.plan_units(units, epoch)
             consumed += len(units)

@@ -39,9 +39,11 @@ class ResumeLoader(TrainerCallback):
 def _position(loader: Loader, steps: int, batches_in_step: int) -> tuple[int, int]:
     """Return the epoch after some steps of a Trainer, and the number of its batches."""
     try:
-        length = len(loader)
+        len(loader)
     except TypeError:  # an endless dataset
         return 0, steps * batches_in_step
+    epoch = 0
     # The last step of an epoch may have fewer batches.
-    epoch, used = divmod(steps, -(-length // batches_in_step))
-    return epoch, used * batches_in_step
+    while steps >= (in_epoch := -(-loader.num_batches(epoch) // batches_in_step)) > 0:
+        epoch, steps = epoch + 1, steps - in_epoch
+    return epoch, steps * batches_in_step

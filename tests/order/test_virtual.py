@@ -1,0 +1,50 @@
+"""Virtual epochs, compared with slices of all epochs of an order in a row."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.order.test_mixture import Shuffled, mix_of
+from tests.order.test_ramps import ramps, size_of
+from torchrec_io._order.batch_sizes import BatchSizes
+from torchrec_io._order.ramp import Ramp
+from torchrec_io._order.virtual import VirtualEpochOrder
+
+
+@given(st.integers(1, 40), ramps, st.integers(1, 6), st.integers(1, 3), st.data())
+def test_epochs_continue_one_another(
+    size: int, ramp: Ramp, steps: int, world: int, data: st.DataObject
+) -> None:
+    whole = Shuffled(size)
+    order = VirtualEpochOrder(whole, steps, BatchSizes.of(ramp), world)
+    counts = [
+        sum(world * size_of(ramp, epoch * steps + step) for step in range(steps))
+        for epoch in range(4)
+    ]
+    each = (whole.at(np.arange(size), epoch).tolist() for epoch in itertools.count())
+    endless = itertools.chain.from_iterable(each)
+    for epoch, count in enumerate(counts):
+        assert order.count(epoch) == count
+        expected = [*itertools.islice(endless, count)]
+        assert order.at(np.arange(count), epoch).tolist() == expected
+        some = data.draw(st.lists(st.integers(0, count - 1)))
+        found = order.at(np.array(some, np.int64), epoch)
+        assert found.tolist() == [expected[position] for position in some]
+    assert len(order) == counts[0]
+
+
+def test_endless_mixtures() -> None:
+    whole = mix_of([5, 9], [1, 2], stop="endless")
+    order = VirtualEpochOrder(whole, 7, BatchSizes.of(2), 3)
+    found = [order.at(np.arange(42), epoch) for epoch in range(3)]
+    assert np.concatenate(found).tolist() == whole.at(np.arange(3 * 42), 0).tolist()
+
+
+def test_orders_without_records() -> None:
+    order = VirtualEpochOrder(Shuffled(0), 7, BatchSizes.of(2), 3)
+    assert order.count(0) == order.count(5) == 0
+    assert len(order.at(np.arange(0), 0)) == 0
