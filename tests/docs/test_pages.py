@@ -25,7 +25,7 @@ USUAL = [9, 4, 11]  # records of the files
         ("migration/tf-data.md", 3, USUAL),
         ("migration/tfrecord.md", 4, USUAL),
         ("migration/torchdata.md", 1, USUAL),
-        ("order.md", 9, [6, 5]),
+        ("order.md", 10, [6, 5]),
         ("quickstart.md", 6, USUAL),
         ("record-files.md", 5, USUAL),
         ("report.md", 4, USUAL),
