@@ -45,6 +45,7 @@ COUNTED: dict[str, dict[str, Any]] = {
     "mixed, repeated": {"repeat": [1, 3]},
     "mixed, changing": {"stop": "each_once", "weights": {0: [1, 0], 9: [1, 3], 30: [1, 1]}},
     "mixed again": {"stop": "first_exhausted", "again": True},
+    "mixed, continued": {"stop": "each_once", "continued": True, "epochs": 2},
 }
 _MIXED = [name for name in COUNTED if name.startswith("mixed")]
 # Those whose position is known only to the process that reads.
@@ -90,7 +91,13 @@ def open_kind(files: dict[bool, list[str]], name: str, **layout: Any) -> Any:
         parts = [tio.mix(parts, weights=[1, 1], stop="each_once"), parts[1]]
     if "repeat" not in options:
         options = {"weights": [3, 1], **options}
-    return tio.mix(parts, **{"batch_size": 4, **options})
+    is_continued = options.pop("continued", False)
+    mixed = tio.mix(parts, **{"batch_size": 4, **options})
+    if is_continued:
+        before = tio.mix(parts[::-1], weights=[1, 1], batch_size=4, rank=0, world_size=1)
+        next(itertools.islice(before, 2, None))
+        mixed.load_state_dict(before.state_dict(), weights="new")
+    return mixed
 
 
 def unchanged(sample: tio.Sample) -> tio.Sample:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import itertools
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 
 import torchrec_io as tio
 from tests.support.datasets import SCHEMA, ids_of, numbers_of, record, write_files
+from tests.support.states import through_json
 from tests.support.tfrecord import write_tfrecord
 
 FIRST, SECOND = 90, 30  # ids 0..89 and 1000..1029
@@ -193,6 +195,124 @@ def test_a_mixture_in_a_mixture(paths: Any, tmp_path: Path, source: str | None) 
         assert [n for part, n in pairs if part != of_third] == numbers_of(inner)
         first = 0 if of_third else 1
         assert all((part == first) == (n < 1000) for part, n in pairs if part != of_third)
+
+
+# ---- other weights and datasets after a checkpoint ----
+
+
+def of_part(numbers: list[int], low: int) -> list[int]:
+    return [number for number in numbers if low <= number < low + 1000]
+
+
+@pytest.mark.parametrize("loader", [None, 0, 2])
+def test_datasets_continue_with_new_weights(paths: Any, tmp_path: Path, loader: int | None) -> None:
+    first, second = pair(paths, shuffle=True)
+    third = str(tmp_path / "third")
+    write_tfrecord(third, [record(2000 + i) for i in range(20)])
+    added = tio.TFRecordDataset(third, SCHEMA, batch_size=8)
+
+    def opened(parts: Any, weights: Any, world: int = 1, rank: int = 0) -> Any:
+        size = {"batch_size": 8 // world, "rank": rank, "world_size": world}
+        made = tio.mix(parts, weights=weights, stop="endless", seed=2, **size)
+        return made if loader is None else tio.make_loader(made, num_workers=loader)
+
+    def taken(items: Any, count: int) -> list[int]:
+        return numbers_of(itertools.islice(items, count))
+
+    before = opened([first, second], [3, 1])
+    seen = taken(before, 9)
+    state = through_json(before.state_dict())
+    assert state["sources"] == [sum(n < 1000 for n in seen), sum(n >= 1000 for n in seen)]
+    changed = opened([added, second, first], [1, 1, 1])
+    taken(changed, 1)  # its workers are running when the state is loaded
+    with pytest.raises(
+        tio.StateMismatchError, match=r"weights is .* use load_state_dict\(state, w"
+    ):
+        changed.load_state_dict(state)
+    changed.load_state_dict(state, weights="new")
+    rest = taken(changed, 12)
+    for low, own in ((0, first), (1000, second), (2000, added)):
+        mine = of_part(seen, low) + of_part(rest, low)
+        assert mine == [*orders_of(own, 3)][: len(mine)]
+        assert len(of_part(rest, low)) > 20
+    # The new run is resumed without the argument, by other numbers of ranks, and changed again.
+    for count in (0, 5):
+        again = opened([added, second, first], [1, 1, 1])
+        again.load_state_dict(state, weights="new")
+        assert taken(again, count) == rest[: 8 * count]
+        saved = through_json(again.state_dict())
+        assert saved["sources"][2] == sum(n < 1000 for n in seen + rest[: 8 * count])
+        for world in (1, 2):
+            ranks = []
+            for rank in range(world):
+                resumed = opened([added, second, first], [1, 1, 1], world, rank)
+                resumed.load_state_dict(saved)
+                ranks.append(ids_of(itertools.islice(resumed, 12 - count)))
+            steps = zip(*ranks, strict=True)
+            found = [number for step in steps for batch in step for number in batch]
+            assert found == rest[8 * count :]
+        last = opened([second], [1])
+        last.load_state_dict(saved, weights="new")
+        own = of_part(seen, 1000) + of_part(rest[: 8 * count], 1000)
+        assert own + taken(last, 5) == [*orders_of(second, 4)][: len(own) + 40]
+
+
+def orders_of(dataset: Any, epochs: int) -> Iterator[int]:
+    for epoch in range(epochs):
+        dataset.set_epoch(epoch)
+        yield from numbers_of(dataset)
+
+
+@pytest.mark.parametrize("sets_epoch", [False, True])
+def test_new_weights_at_the_end_of_an_epoch(paths: Any, sets_epoch: bool) -> None:
+    before = mixed(paths, shuffle=True)
+    list(before)
+    parts = pair(paths, shuffle=True)
+    changed, other = (tio.mix(parts, weights=[1, 1], stop="each_once") for _ in range(2))
+    other.set_epoch(1)
+    following = numbers_of(other)
+    changed.load_state_dict(before.state_dict(), weights="new")
+    if sets_epoch:
+        changed.set_epoch(0)
+        assert numbers_of(changed) == []
+    assert numbers_of(changed) == following
+
+
+def test_an_epoch_with_new_weights_has_the_rest_of_its_records(paths: Any) -> None:
+    before = mixed(paths, shuffle=True)
+    seen = numbers_of(itertools.islice(before, 5))
+    changed = tio.mix(pair(paths, shuffle=True), weights=[1, 1], stop="each_once", epochs=2)
+    regular = len(changed)
+    changed.load_state_dict(before.state_dict(), weights="new")
+    assert len(changed) == regular - 5
+    both = numbers_of(changed)
+    rest = both[: FIRST + SECOND - len(seen)]
+    assert sorted(seen + rest) == [*range(FIRST), *range(1000, 1000 + SECOND)]
+    assert sorted(both[len(rest) :]) == sorted(seen + rest)
+
+
+def test_states_from_which_datasets_cannot_continue(paths: Any) -> None:
+    first, second = pair(paths)
+    dataset = mixed(paths)
+    with pytest.raises(tio.StateMismatchError, match="needs a state of a mixture that tells where"):
+        dataset.load_state_dict(first.state_dict(), weights="new")
+    with pytest.raises(ValueError, match="weights must be one of 'new', got 'other'"):
+        dataset.load_state_dict(dataset.state_dict(), weights="other")
+    with pytest.raises(TypeError, match="weights='new' needs a mixture"):
+        tio.make_loader(first).load_state_dict(dataset.state_dict(), weights="new")
+    state = dataset.state_dict()
+    for damaged in ({}, {**state["parts"], "taken": [-1, 0]}, {**state["parts"], "epochs": 3}):
+        with pytest.raises(tio.StateMismatchError, match="this is not a state of a mixture"):
+            dataset.load_state_dict({**state, "parts": damaged}, weights="new")
+    nested = tio.mix([mixed(paths), second], weights=[1, 1])
+    next(iter(nested))
+    other = tio.mix([tio.mix([first, second], weights=[1, 1]), second], weights=[1, 1])
+    with pytest.raises(tio.StateMismatchError, match="a mixture in it must be as it was"):
+        other.load_state_dict(nested.state_dict(), weights="new")
+    alike = tio.mix([second, mixed(paths)], weights=[1, 1])
+    alike.load_state_dict(nested.state_dict(), weights="new")
+    next(iter(alike))
+    assert sum(alike.state_dict()["sources"]) == 16
 
 
 # ---- what is refused ----

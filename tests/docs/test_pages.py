@@ -29,7 +29,7 @@ USUAL = [9, 4, 11]  # records of the files
         ("quickstart.md", 6, USUAL),
         ("record-files.md", 5, USUAL),
         ("report.md", 4, USUAL),
-        ("resuming.md", 5, USUAL),
+        ("resuming.md", 6, USUAL),
         ("schemas.md", 10, [1]),
         ("selecting.md", 3, USUAL),
         ("shuffling.md", 2, USUAL),

@@ -6,6 +6,7 @@ import collections
 import dataclasses
 import hashlib
 import itertools
+import json
 import math
 import operator
 from collections.abc import Iterator, Mapping, Sequence
@@ -86,13 +87,21 @@ def model(
     weights: Weights,
     seed: int,
     stop: Stop,
+    *,
     repeat: Sequence[int] | None = None,
+    begun: Sequence[int] | None = None,
+    before: int = 0,
 ) -> Iterator[tuple[int, int]]:
-    """Yield (part, number of earlier choices of the part) for each position."""
+    """Yield (part, number of earlier choices of the part) for each position.
+
+    ``begun`` are the numbers of earlier choices of each part, and ``before`` that of all positions,
+    if the parts continue after another mixture.
+    """
     by_position = weights if isinstance(weights, Mapping) else {0: weights}
-    limits = [size * times for size, times in zip(sizes, repeat or [1] * len(sizes), strict=True)]
-    taken = [0] * len(sizes)
-    position = phase = 0
+    taken = list(begun or [0] * len(sizes))
+    cycles = repeat or [max(1, -(-n // max(1, size))) for n, size in zip(taken, sizes, strict=True)]
+    limits = [size * times for size, times in zip(sizes, cycles, strict=True)]
+    position, phase = before, 0
     for begin, end in itertools.pairwise([*sorted(by_position), math.inf]):
         now = by_position[int(begin)]
         while position < end:
@@ -147,7 +156,7 @@ def test_mixtures_match_the_model(
         patch.setattr(mixed, "CELL", 2**cell_bits)
         mix = mix_of(sizes, weights, seed, stop, repeat)
         most = 400 if stop == "endless" else None
-        expected = list(itertools.islice(model(sizes, weights, seed, stop, repeat), most))
+        expected = list(itertools.islice(model(sizes, weights, seed, stop, repeat=repeat), most))
         size = len(expected)
         assert len(mix) == (ENDLESS if stop == "endless" else size)
         chosen, turns = mix.choices(np.arange(size))
@@ -179,6 +188,75 @@ def test_cells_of_full_size_match_the_model(stop: Stop) -> None:
     assert np.array_equal(np.stack((chosen, turns), 1), np.array(expected))
     positions = np.random.default_rng(0).permutation(len(expected))
     assert np.array_equal(mix.at(positions, 1), mix.at(np.arange(len(expected)), 1)[positions])
+
+
+def first_epochs(mix: MixedOrder, epoch: int) -> list[int]:
+    """Return the epoch of each part's own order in which its first cycle of an epoch is."""
+    cycles = mix.describe().get("repeat", [1] * len(mix.bases))
+    return [epoch * each for each in cycles]
+
+
+@given(seeds, stops, stops, st.data())
+def test_parts_continue_in_another_mixture(
+    seed: int, stop: Stop, other_stop: Stop, data: st.DataObject
+) -> None:
+    epoch = data.draw(st.integers(0, 5))
+    sizes = data.draw(st.lists(st.integers(1, 30), min_size=3, max_size=3))
+    each = st.lists(st.integers(1, 3), min_size=3, max_size=3)
+    kept = data.draw(st.lists(st.integers(0, 2), unique=True, max_size=2))
+    numbers = data.draw(st.permutations([*kept, 3]))  # a new part among them
+    sizes.append(data.draw(st.integers(1, 30)))
+    other_sizes = [sizes[number] for number in numbers]
+    weights = data.draw(weights_of(3, stop))
+    other_weights = data.draw(weights_of(len(numbers), other_stop))
+    repeat, other_repeat = (
+        data.draw(st.none() | each) if rule == "each_once" else None for rule in (stop, other_stop)
+    )
+    other_repeat = other_repeat and other_repeat[: len(numbers)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(mixed, "CELL_BITS", 4)
+        patch.setattr(mixed, "CELL", 16)
+        old = mix_of(sizes[:3], weights, seed, stop, repeat)
+        most = min(len(old), 200)
+        choices = list(itertools.islice(model(sizes[:3], weights, seed, stop, repeat=repeat), most))
+        position = data.draw(st.integers(0, most))
+        state = {"epoch": epoch, "order": old.describe(), **old.describe_position(position, epoch)}
+        taken = collections.Counter(part for part, _ in choices[:position])
+        assert state["sources"] == [taken[part] for part in range(3)]
+
+        parts = [Shuffled(sizes[number], number) for number in numbers]
+        bases = [sum(other_sizes[:number]) for number in range(len(parts))]
+        fresh = MixedOrder(
+            parts, other_weights, seed + 1, other_stop, bases=bases, repeat=other_repeat
+        )
+        new = fresh.continued(fresh.continued_after(json.loads(json.dumps(state))))
+        if position == len(old):  # the next epoch follows
+            assert new.continuation is None
+            return
+        begun = [taken[number] for number in numbers]
+        kinds = {"repeat": other_repeat, "begun": begun, "before": position}
+        rest = model(other_sizes, other_weights, seed + 1, other_stop, **kinds)
+        expected = list(itertools.islice(rest, 200))
+        count = new.count(epoch)
+        assert count == len(expected) or (count > 200 == len(expected))
+        chosen, turns = new.choices(np.arange(len(expected)), epoch)
+        assert list(zip(chosen.tolist(), turns.tolist(), strict=True)) == expected
+        records = new.at(np.arange(len(expected)), epoch).tolist()
+        firsts = [
+            first_epochs(fresh, epoch)[part] if number == 3 else first_epochs(old, epoch)[number]
+            for part, number in enumerate(numbers)
+        ]
+        for (part, turn), record in zip(expected, records, strict=True):
+            cycle, place = divmod(turn, sizes[numbers[part]])
+            [own] = parts[part].at(np.array([place]), firsts[part] + cycle).tolist()
+            assert record == bases[part] + own
+        # Other epochs are those of the new mixture, and the position counts on.
+        some = np.arange(min(len(fresh), 50))
+        assert np.array_equal(new.at(some, epoch + 1), fresh.at(some, epoch + 1))
+        counts = collections.Counter(part for part, _ in expected)
+        later = new.describe_position(len(expected), epoch)["parts"]
+        assert later["position"] == position + len(expected)
+        assert later["taken"] == [begun[part] + counts[part] for part in range(len(parts))]
 
 
 def test_mixtures_are_stable_between_releases() -> None:

@@ -16,6 +16,7 @@ from .._records.record_reader import RecordReader
 from .._schema.feature_mapping import FeatureMapping
 from ..checks import check_integer, counted
 from .base import Item_co
+from .epochs import NewWeights
 from .indexed import CountedDataset, IndexedDataset
 from .options import (
     MixOptions,
@@ -56,6 +57,23 @@ class MixedPipeline(Pipeline):
 
 class MixedDataset(CountedDataset[Item_co]):
     """Records of several datasets in one order; made by :func:`mix`."""
+
+    def load_state_dict(
+        self, state: Mapping[str, Any], *, weights: NewWeights | None = None
+    ) -> None:
+        """Start the next iteration at a saved position. See docs/resuming.md.
+
+        Args:
+            state: A result of :meth:`state_dict`.
+            weights: ``"new"`` takes a state of a mixture with other weights or datasets. Each
+                dataset continues where it was, and one that the state does not have starts at its
+                start.
+
+        Raises:
+            StateMismatchError: If the state does not match, or with ``weights="new"``, if it does
+                not tell where each dataset is.
+        """
+        self._session.load(state, weights)
 
 
 @overload

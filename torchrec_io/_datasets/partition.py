@@ -241,7 +241,7 @@ class EpochPartition(RecordPartition):
     @property
     def has_equal_epochs(self) -> bool:
         """True if all epochs have the same number of units."""
-        return not (self.has_batches or self.has_rows)
+        return self.order.has_equal_epochs
 
     @functools.cached_property
     def replaces_lost(self) -> bool:
@@ -368,6 +368,14 @@ class EpochPartition(RecordPartition):
             in_batches=self.in_batches,
             lanes=self.order.lanes,
         )
+
+    def position_of(self, progress: Progress, layout: ProcessLayout) -> int | None:
+        """Return the number of units of all ranks before a progress; None if it is not known."""
+        try:
+            single = self.moved(progress, layout, ProcessLayout(batch_size=layout.batch_size))
+        except StateMismatchError:
+            return None
+        return min(single.begin + single.consumed, self.count(progress.epoch))
 
     def check_state(self, progress: Progress, layout: ProcessLayout) -> None:
         try:

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from .. import _core
 from .._storage.digest import digest_number
 from ..checks import check_choice, check_integer, counted
+from .continuation import Continuation, continue_parts
 from .orders import ENDLESS, PositionOrder
 from .selection import Mask, Numbers
 from .shuffle import check_seed
@@ -73,11 +74,15 @@ class MixedOrder(PositionOrder):
         stop: One of :data:`STOP_CHOICES`.
         bases: Number added to the record numbers of each part: that of its first record among all.
         repeat: Number of cycles of each part in an epoch, for ``"each_once"``. Default: 1.
+        continuation: Where the parts continue in one epoch. That epoch has the records that are
+            left: a part that must not start again has those of its present cycle, and keys of
+            ``weights`` count the records that came before, too. None if there is no such epoch.
 
     Attributes:
         bases: Number added to the record numbers of each part.
         source_bases: The same of each source. Sources are the parts, with the sources of a mixed
             part in its place.
+        continuation: Where the parts continue in one epoch.
 
     Raises:
         ValueError: If there are no parts or more than 2**16, a weight is not positive and finite,
@@ -94,6 +99,7 @@ class MixedOrder(PositionOrder):
         *,
         bases: Sequence[int],
         repeat: Sequence[int] | None = None,
+        continuation: Continuation | None = None,
     ) -> None:
         check_choice("stop", stop, STOP_CHOICES)
         if not 1 <= len(parts) <= CELL:
@@ -114,6 +120,7 @@ class MixedOrder(PositionOrder):
             for inner in (part.source_bases if isinstance(part, MixedOrder) else (0,))
         )
         self._repeat = None if repeat is None else tuple(repeat)
+        self.continuation = continuation
         self._sizes = tuple(len(part) for part in self._parts)
         self._check_parts()
 
@@ -160,8 +167,35 @@ class MixedOrder(PositionOrder):
         return {begin: list(weights) for begin, weights in self._weights.items()}
 
     def __reduce__(self) -> tuple[Any, ...]:
-        made = functools.partial(MixedOrder, bases=self.bases, repeat=self._repeat)
+        made = functools.partial(
+            MixedOrder, bases=self.bases, repeat=self._repeat, continuation=self.continuation
+        )
         return made, (self._parts, self._weights, self._seed, self._stop)
+
+    def continued(self, continuation: Continuation | None) -> MixedOrder:
+        """Return the same order whose parts continue in one epoch, or in none."""
+        return MixedOrder(
+            self._parts,
+            self._weights,
+            self._seed,
+            self._stop,
+            bases=self.bases,
+            repeat=self._repeat,
+            continuation=continuation,
+        )
+
+    def continued_after(self, state: Mapping[str, Any]) -> Continuation | None:
+        """Return where the parts continue after a state of another mixture; None at an epoch's end.
+
+        Raises:
+            StateMismatchError: If the state does not tell that.
+        """
+        parts = [part.describe() for part in self._parts]
+        return continue_parts(state, parts, self._regular_epochs(state.get("epoch", 0)))
+
+    @property
+    def has_equal_epochs(self) -> bool:
+        return self.continuation is None
 
     @property
     def seed(self) -> int:
@@ -197,7 +231,7 @@ class MixedOrder(PositionOrder):
         """Return the record numbers at positions of an epoch's order.
 
         Args:
-            positions: int64 ``[n]``, each in ``0..len-1``.
+            positions: int64 ``[n]``, each in ``0..count-1``.
             epoch: Number of the epoch.
 
         Returns:
@@ -206,7 +240,7 @@ class MixedOrder(PositionOrder):
         Raises:
             IndexError: If a position is out of its range.
         """
-        chosen, ordinals = self.choices(positions)
+        chosen, ordinals = self.choices(positions, epoch)
         numbers = np.empty(len(positions), np.int64)
         for at, part in _groups(chosen):
             numbers[at] = self._records_of(part, ordinals[at], epoch) + self.bases[part]
@@ -225,13 +259,50 @@ class MixedOrder(PositionOrder):
         }
         if self._repeat is not None or self._stop == "all_exhausted":
             described["repeat"] = list(self._cycles)
+        if self.continuation is not None:
+            described["continued"] = self.continuation.describe()
         return described
 
-    def choices(self, positions: Numbers) -> tuple[Numbers, Numbers]:
+    def describe_position(self, position: int, epoch: int) -> dict[str, Any]:
+        """Return what a state holds about a position, in addition to it, as JSON values.
+
+        Returns:
+            ``sources``, the number of records of each source that came in the epoch; and ``parts``,
+            from which a mixture of other weights or parts continues.
+        """
+        before = 0
+        if self.continuation is not None and self._is_continued(epoch):
+            before = self.continuation.position
+        parts = {
+            "position": before + position,
+            "epochs": list(self._first_epochs(epoch)),
+            "taken": self.taken_before(position, epoch).tolist(),
+            "has_ended": position >= self.count(epoch),
+        }
+        return {"sources": self.count_sources(position, epoch), "parts": parts}
+
+    def count_sources(self, position: int, epoch: int) -> list[int]:
+        """Return the number of records of each source before a position of an epoch."""
+        counts: list[int] = []
+        taken = self.taken_before(position, epoch).tolist()
+        for part, size, first, count in zip(
+            self._parts, self._sizes, self._first_epochs(epoch), taken, strict=True
+        ):
+            if not isinstance(part, MixedOrder):
+                counts.append(count)
+                continue
+            cycles, rest = divmod(count, max(1, size))
+            whole = part.count_sources(size, first) if cycles else [0] * len(part.source_bases)
+            inner = part.count_sources(rest, first + cycles)
+            counts += [cycles * each + more for each, more in zip(whole, inner, strict=True)]
+        return counts
+
+    def choices(self, positions: Numbers, epoch: int = 0) -> tuple[Numbers, Numbers]:
         """Return the part chosen at each position, and the number of its earlier choices.
 
         Args:
-            positions: int64 ``[n]``, each in ``0..len-1``.
+            positions: int64 ``[n]``, each in ``0..count-1``.
+            epoch: Number of the epoch.
 
         Returns:
             Two int64 ``[n]``.
@@ -239,11 +310,12 @@ class MixedOrder(PositionOrder):
         Raises:
             IndexError: If a position is out of its range.
         """
-        if len(positions) and not 0 <= positions.min() <= positions.max() < self._size:
-            raise IndexError(f"a position lies outside 0..{self._size - 1}")
+        size = self.count(epoch)
+        if len(positions) and not 0 <= positions.min() <= positions.max() < size:
+            raise IndexError(f"a position lies outside 0..{size - 1}")
         chosen = np.empty(len(positions), np.int64)
         ordinals = np.empty(len(positions), np.int64)
-        phases = self._phases
+        phases, _ = self._planned(epoch)
         begins = [phase.begin for phase in phases]
         for at, number in _groups(np.searchsorted(begins, positions, side="right") - 1):
             phase = phases[number]
@@ -253,7 +325,7 @@ class MixedOrder(PositionOrder):
         return chosen, ordinals
 
     def _records_of(self, part: int, ordinals: Numbers, epoch: int) -> Numbers:
-        first = epoch if self._stop == "endless" else epoch * self._cycles[part]
+        first = self._first_epochs(epoch)[part]
         numbers = np.empty(len(ordinals), np.int64)
         cycles, positions = np.divmod(ordinals, self._sizes[part])
         for at, cycle in _groups(cycles):
@@ -266,47 +338,81 @@ class MixedOrder(PositionOrder):
             return ENDLESS
         if self._stop == "each_once":
             return sum(map(math.prod, zip(self._sizes, self._cycles, strict=True)))
-        return self._planned[1]
+        return self._regular[1]
 
     @functools.cached_property
     def _cycles(self) -> tuple[int, ...]:
         """Number of cycles of each part in an epoch that ends."""
         if self._stop != "all_exhausted":
             return self._repeat or (1,) * len(self._parts)
-        taken = self.taken_before(len(self)).tolist()
+        taken = _taken_before(self._regular[0], len(self)).tolist()
         return tuple(
             -(-count // max(1, size)) for count, size in zip(taken, self._sizes, strict=True)
         )
 
-    def taken_before(self, position: int) -> Numbers:
+    def _regular_epochs(self, epoch: int) -> tuple[int, ...]:
+        """Return the epoch of each part's own order in which its first cycle of an epoch is."""
+        if self._stop == "endless":
+            return (epoch,) * len(self._parts)
+        return tuple(epoch * cycles for cycles in self._cycles)
+
+    def _first_epochs(self, epoch: int) -> tuple[int, ...]:
+        """Return the same, where parts may continue."""
+        if self.continuation is not None and self._is_continued(epoch):
+            return self.continuation.epochs
+        return self._regular_epochs(epoch)
+
+    def _is_continued(self, epoch: int) -> bool:
+        return self.continuation is not None and self.continuation.epoch == epoch
+
+    def count(self, epoch: int) -> int:
+        """Return the number of records in an epoch: the same in all in which no part continues."""
+        return self._planned(epoch)[1] if self._is_continued(epoch) else len(self)
+
+    def taken_before(self, position: int, epoch: int = 0) -> Numbers:
         """Return the number of records of each part before a position of an epoch.
 
         Args:
-            position: From 0 to the length.
+            position: From 0 to the length of the epoch.
+            epoch: Number of the epoch.
 
         Returns:
-            int64 ``[parts]``.
+            int64 ``[parts]``. In an epoch in which parts continue, it starts with their numbers.
         """
-        if not self._phases:
-            return np.zeros(len(self._parts), np.int64)
-        phase = [each for each in self._phases if each.begin <= position][-1]
-        taken = phase.taken.copy()
-        taken[phase.parts] += phase.mix.counts_before(position - phase.begin)
-        return taken
+        phases, _ = self._planned(epoch)
+        if phases:
+            return _taken_before(phases, position)
+        if self.continuation is not None and self._is_continued(epoch):
+            return np.array(self.continuation.taken, np.int64)
+        return np.zeros(len(self._parts), np.int64)
 
-    @property
-    def _phases(self) -> tuple[_Phase, ...]:
-        return self._planned[0]
+    def _planned(self, epoch: int) -> tuple[tuple[_Phase, ...], int]:
+        """Return the phases of an epoch, and its length."""
+        return self._rest if self._is_continued(epoch) else self._regular
 
     @functools.cached_property
-    def _planned(self) -> tuple[tuple[_Phase, ...], int]:
-        """The phases of an epoch, and its length."""
-        sizes = np.array(self._sizes, np.int64)
-        limits = sizes if self._repeat is None else sizes * np.array(self._repeat, np.int64)
-        taken = np.zeros(len(sizes), np.int64)
+    def _regular(self) -> tuple[tuple[_Phase, ...], int]:
+        """The phases of an epoch in which no part continues, and its length."""
+        return self._plan(0, np.zeros(len(self._parts), np.int64))
+
+    @functools.cached_property
+    def _rest(self) -> tuple[tuple[_Phase, ...], int]:
+        """The phases of the epoch in which parts continue, and its length."""
+        assert self.continuation is not None
+        return self._plan(self.continuation.position, np.array(self.continuation.taken, np.int64))
+
+    def _plan(self, before: int, taken: Numbers) -> tuple[tuple[_Phase, ...], int]:
+        """Return phases, and their length.
+
+        Args:
+            before: Number of records of the epoch that came before.
+            taken: Number of records of each part that came before; int64 ``[parts]``.
+        """
+        limits = self._limits(taken)
+        ends = [*(max(0, begin - before) for begin in [*self._weights][1:]), ENDLESS]
         phases: list[_Phase] = []
         begin = 0
-        for end, weights in zip([*self._weights, ENDLESS][1:], self._weights.values(), strict=True):
+        for end, weights in zip(ends, self._weights.values(), strict=True):
             while begin < end:
                 is_active = np.array(weights) > 0
                 if self._stop == "each_once":
@@ -315,15 +421,30 @@ class MixedOrder(PositionOrder):
                 if not len(parts):
                     break  # the next weights are used at once
                 mix = _Choices([weights[part] for part in parts], f"mix:{self._seed}:{len(phases)}")
-                phases.append(_Phase(begin, parts, taken.copy(), mix))
+                phases.append(_Phase(begin, parts, taken, mix))
                 length = self._length_of(phases[-1], limits - taken)
                 is_end = length < end - begin and self._stop != "each_once"
                 length = min(length, end - begin)
                 begin += length
                 if is_end or begin >= ENDLESS:
                     return tuple(phases), begin
+                taken = taken.copy()
                 taken[parts] += mix.counts_before(length)
         return tuple(phases), begin
+
+    def _limits(self, taken: Numbers) -> Numbers:
+        """Return the number of records of each part at which it is exhausted; int64 ``[parts]``.
+
+        Args:
+            taken: Number of its records that came before the epoch continues: whole cycles of them
+                are over.
+        """
+        sizes = np.array(self._sizes, np.int64)
+        if self._repeat is not None:
+            return sizes * np.array(self._repeat, np.int64)
+        if self._stop == "all_exhausted":
+            return sizes
+        return sizes * np.maximum(1, -(-taken // np.maximum(1, sizes)))
 
     def _length_of(self, phase: _Phase, left: Numbers) -> int:
         """Return the length of a phase whose weights do not change.
@@ -339,6 +460,14 @@ class MixedOrder(PositionOrder):
         if (np.delete(left, phase.parts) > 0).any():
             return ENDLESS
         return phase.mix.end_of_first(left[phase.parts])
+
+
+def _taken_before(phases: Sequence[_Phase], position: int) -> Numbers:
+    """Return the number of records of each part before a position."""
+    phase = [each for each in phases if each.begin <= position][-1]
+    taken = phase.taken.copy()
+    taken[phase.parts] += phase.mix.counts_before(position - phase.begin)
+    return taken
 
 
 def _weights_by_position(weights: Weights, num_parts: int) -> dict[int, tuple[float, ...]]:

@@ -74,6 +74,11 @@ class Order(ABC):
     def count(self, epoch: int) -> int:
         """Return the number of units in an epoch."""
 
+    @property
+    def has_equal_epochs(self) -> bool:
+        """True if all epochs have the same number of units."""
+        return not (self.has_batches or self.has_rows)
+
     def guess_count(self) -> int:
         """Return about the number of units in an epoch, quickly: by default one for each record."""
         return len(self)
@@ -155,7 +160,7 @@ class PositionOrder(Order):
 
     def batches(self, epoch: int, plan_of: PlanOf, consumed: int) -> Iterator[Numbers]:
         """Yield the record numbers of each batch of a process; see :meth:`Order.batches`."""
-        plan = plan_of(len(self))
+        plan = plan_of(self.count(epoch))
         batches = plan.batches(consumed)
         at_once = max(1, _POSITIONS_AT_ONCE // plan.batch_size)
         while positions := [*itertools.islice(batches, at_once)]:

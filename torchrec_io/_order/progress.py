@@ -155,14 +155,36 @@ def to_state(
 
 
 def from_state(
-    state: Mapping[str, Any], order: Mapping[str, Any], batch_size: int | None, world_size: int
+    state: Mapping[str, Any],
+    order: Mapping[str, Any],
+    batch_size: int | None,
+    world_size: int,
+    advice: str = "",
 ) -> Place:
     """Return the progress and the process layout of a state; the inverse of :func:`to_state`.
 
     Another ``batch_size`` is accepted if its product with the number of ranks is the same.
 
     Raises:
-        StateMismatchError: If the state belongs to another order or is not a state.
+        StateMismatchError: If the state belongs to another order, with some advice, or is not a
+            state.
+    """
+    progress, layout, saved = read_state(state)
+    now = {"batch_size": batch_size, **order}
+    is_same_step = (batch_size or 0) * world_size == layout.batch_size * layout.world_size
+    if is_same_step and saved.get("batch_size") is not None:
+        saved["batch_size"] = batch_size
+    differences = "; ".join(_differences(saved, now, ""))
+    if differences:
+        raise StateMismatchError(f"the state does not match this dataset: {differences}{advice}")
+    return progress, layout
+
+
+def read_state(state: Mapping[str, Any]) -> tuple[Progress, ProcessLayout, dict[str, Any]]:
+    """Return the progress, the process layout and what defines the order of a state.
+
+    Raises:
+        StateMismatchError: If it is not a state.
     """
     try:
         if state["version"] != VERSION:
@@ -174,17 +196,9 @@ def from_state(
             raise ValueError(f"epoch {progress.epoch} is before {progress.first_epoch}, the first")
         layout = ProcessLayout(**_numbers(state, ProcessLayout, "by_"))
         EpochPlan(0, **dataclasses.asdict(layout))  # checks the ranges
-        saved = dict(state["order"])
+        return progress, layout, dict(state["order"])
     except (KeyError, TypeError, ValueError) as error:
         raise StateMismatchError(f"this is not a state of a dataset: {error!r}") from None
-    now = {"batch_size": batch_size, **order}
-    is_same_step = (batch_size or 0) * world_size == layout.batch_size * layout.world_size
-    if is_same_step and saved.get("batch_size") is not None:
-        saved["batch_size"] = batch_size
-    differences = list(_differences(saved, now, ""))
-    if differences:
-        raise StateMismatchError("the state does not match this dataset: " + "; ".join(differences))
-    return progress, layout
 
 
 def _numbers(state: Mapping[str, Any], cls: type[Any], prefix: str) -> dict[str, int]:
