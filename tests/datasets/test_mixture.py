@@ -365,7 +365,7 @@ def test_other_objects_than_datasets(paths: Any) -> None:
             tio.mix([first, other], weights=[1, 1])
     with pytest.raises(ValueError, match="must have records, part 1 has none"):
         tio.mix([first, second.take(0)], weights=[1, 1], stop="endless")
-    with pytest.raises(ValueError, match="'all_exhausted' mixture must have records, part 1 has"):
+    with pytest.raises(ValueError, match="'all_exhausted' every part must have records, part 1"):
         tio.mix([first, second.take(0)], weights=[1, 1], stop="all_exhausted")
     with pytest.raises(ValueError, match="part 1 is endless: stop must be"):
         tio.mix([first, mixed(paths, "endless")], weights=[1, 1], stop="each_once")

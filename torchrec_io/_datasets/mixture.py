@@ -187,26 +187,17 @@ def mix(
     paths = [path for part in sources for path in part.paths]
     schemas = [_schema_of(part) for part in sources]
     first = sources[0]
+    attributes: dict[str, Any] = {"sources": sources, "source": source}
     if source is None and _are_read_alike(sources):
         indexes = [index for part in sources for index in part.records.indexes]
         reader, parser = RecordReader(indexes, **first.records.options), first.loader.parser
-        return MixedDataset(
-            MixedPipeline.of_records(
-                paths,
-                first.schema,
-                order,
-                reader=reader,
-                parser=parser,
-                options=mixed,
-                sources=sources,
-                source=None,
-            )
-        )
+        kinds: dict[str, Any] = {"reader": reader, "parser": parser, "options": mixed}
+        pipeline = MixedPipeline.of_records(paths, first.schema, order, **kinds, **attributes)
+        return MixedDataset(pipeline)
     check_no_length_batches(mixed, "a mixture with source, or of steps or datasets that differ,")
     schema = first.schema if _find_other(schemas) is None else schemas
     loader = PartsLoader(sources, order, source, mixed)
-    pipeline = MixedPipeline(paths, schema, order, loader, mixed, sources=sources, source=source)
-    return MixedDataset(pipeline)
+    return MixedDataset(MixedPipeline(paths, schema, order, loader, mixed, **attributes))
 
 
 def _weights_of_repeat(

@@ -420,8 +420,8 @@ class Session(Epochs):
                 "weights='new' needs a mixture that tio.mix made, without pack: other datasets "
                 "have no weights"
             )
-        continuation = order.continued_after(state)
         progress, _, _ = read_state(state)
+        continuation = order.continued_after(state)
         self.state.continuation = continuation
         partition = self.partition
         begin = order.count(progress.epoch) if continuation is None else 0

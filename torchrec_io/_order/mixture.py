@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import heapq
 import math
@@ -132,9 +133,8 @@ class MixedOrder(PositionOrder):
             if size > 0 and most == 0:
                 raise ValueError(f"weight {number} must be positive and finite, got {most}")
             if size == 0 and most > 0 and self._stop in {"endless", "all_exhausted"}:
-                rule = "an endless" if self._stop == "endless" else "an 'all_exhausted'"
                 raise ValueError(
-                    f"every part of {rule} mixture must have records, part {number} has none"
+                    f"with stop={self._stop!r} every part must have records, part {number} has none"
                 )
             if self._stop not in {"each_once", "all_exhausted"}:
                 continue
@@ -174,15 +174,9 @@ class MixedOrder(PositionOrder):
 
     def continued(self, continuation: Continuation | None) -> MixedOrder:
         """Return the same order whose parts continue in one epoch, or in none."""
-        return MixedOrder(
-            self._parts,
-            self._weights,
-            self._seed,
-            self._stop,
-            bases=self.bases,
-            repeat=self._repeat,
-            continuation=continuation,
-        )
+        other = copy.copy(self)
+        other.continuation = continuation
+        return other
 
     def continued_after(self, state: Mapping[str, Any]) -> Continuation | None:
         """Return where the parts continue after a state of another mixture; None at an epoch's end.
@@ -191,7 +185,7 @@ class MixedOrder(PositionOrder):
             StateMismatchError: If the state does not tell that.
         """
         parts = [part.describe() for part in self._parts]
-        return continue_parts(state, parts, self._regular_epochs(state.get("epoch", 0)))
+        return continue_parts(state, parts, self._start_of(state["epoch"]).epochs)
 
     @property
     def has_equal_epochs(self) -> bool:
@@ -270,12 +264,10 @@ class MixedOrder(PositionOrder):
             ``sources``, the number of records of each source that came in the epoch; and ``parts``,
             from which a mixture of other weights or parts continues.
         """
-        before = 0
-        if self.continuation is not None and self._is_continued(epoch):
-            before = self.continuation.position
+        start = self._start_of(epoch)
         parts = {
-            "position": before + position,
-            "epochs": list(self._first_epochs(epoch)),
+            "position": start.position + position,
+            "epochs": list(start.epochs),
             "taken": self.taken_before(position, epoch).tolist(),
             "has_ended": position >= self.count(epoch),
         }
@@ -286,7 +278,7 @@ class MixedOrder(PositionOrder):
         counts: list[int] = []
         taken = self.taken_before(position, epoch).tolist()
         for part, size, first, count in zip(
-            self._parts, self._sizes, self._first_epochs(epoch), taken, strict=True
+            self._parts, self._sizes, self._start_of(epoch).epochs, taken, strict=True
         ):
             if not isinstance(part, MixedOrder):
                 counts.append(count)
@@ -325,7 +317,7 @@ class MixedOrder(PositionOrder):
         return chosen, ordinals
 
     def _records_of(self, part: int, ordinals: Numbers, epoch: int) -> Numbers:
-        first = self._first_epochs(epoch)[part]
+        first = self._start_of(epoch).epochs[part]
         numbers = np.empty(len(ordinals), np.int64)
         cycles, positions = np.divmod(ordinals, self._sizes[part])
         for at, cycle in _groups(cycles):
@@ -350,17 +342,12 @@ class MixedOrder(PositionOrder):
             -(-count // max(1, size)) for count, size in zip(taken, self._sizes, strict=True)
         )
 
-    def _regular_epochs(self, epoch: int) -> tuple[int, ...]:
-        """Return the epoch of each part's own order in which its first cycle of an epoch is."""
-        if self._stop == "endless":
-            return (epoch,) * len(self._parts)
-        return tuple(epoch * cycles for cycles in self._cycles)
-
-    def _first_epochs(self, epoch: int) -> tuple[int, ...]:
-        """Return the same, where parts may continue."""
-        if self.continuation is not None and self._is_continued(epoch):
-            return self.continuation.epochs
-        return self._regular_epochs(epoch)
+    def _start_of(self, epoch: int) -> Continuation:
+        """Return where the parts are at the start of an epoch."""
+        if self.continuation is not None and self.continuation.epoch == epoch:
+            return self.continuation
+        epochs = tuple(epoch * cycles for cycles in self._cycles)
+        return Continuation(epoch, 0, epochs, (0,) * len(epochs))
 
     def _is_continued(self, epoch: int) -> bool:
         return self.continuation is not None and self.continuation.epoch == epoch
@@ -382,9 +369,7 @@ class MixedOrder(PositionOrder):
         phases, _ = self._planned(epoch)
         if phases:
             return _taken_before(phases, position)
-        if self.continuation is not None and self._is_continued(epoch):
-            return np.array(self.continuation.taken, np.int64)
-        return np.zeros(len(self._parts), np.int64)
+        return np.array(self._start_of(epoch).taken, np.int64)
 
     def _planned(self, epoch: int) -> tuple[tuple[_Phase, ...], int]:
         """Return the phases of an epoch, and its length."""
