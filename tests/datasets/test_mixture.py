@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from torchdata.stateful_dataloader import StatefulDataLoader
 
 import torchrec_io as tio
 from tests.support.datasets import SCHEMA, ids_of, numbers_of, record, write_files
@@ -289,6 +290,29 @@ def test_an_epoch_with_new_weights_has_the_rest_of_its_records(paths: Any) -> No
     rest = both[: FIRST + SECOND - len(seen)]
     assert sorted(seen + rest) == [*range(FIRST), *range(1000, 1000 + SECOND)]
     assert sorted(both[len(rest) :]) == sorted(seen + rest)
+
+
+@pytest.mark.filterwarnings("ignore:'set_vital' is deprecated:UserWarning")
+def test_a_stateful_loader_continues_a_dataset_with_new_weights(paths: Any) -> None:
+    parts = pair(paths, shuffle=True)
+    before = mixed(paths, shuffle=True)
+    next(itertools.islice(before, 4, None))
+
+    def opened() -> Any:
+        return tio.mix(parts, weights=[1, 1], stop="each_once")
+
+    def loader_of(dataset: Any) -> StatefulDataLoader[Any]:
+        return StatefulDataLoader(dataset, batch_size=None, num_workers=2)
+
+    changed, other = opened(), opened()
+    for dataset in (changed, other):
+        dataset.load_state_dict(before.state_dict(), weights="new")
+    expected = ids_of(other)
+    begun = loader_of(changed)
+    assert ids_of(itertools.islice(begun, 3)) == expected[:3]
+    resumed = loader_of(opened())  # knows nothing of the mixture before
+    resumed.load_state_dict(begun.state_dict())
+    assert ids_of(resumed) == expected[3:]
 
 
 def test_states_from_which_datasets_cannot_continue(paths: Any) -> None:
