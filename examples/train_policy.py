@@ -111,7 +111,7 @@ def train(saved: Path, epochs: int, stop_after: int | None) -> tuple[nn.Module, 
     mixed = tio.mix(
         robots,
         weights=[robot.num_records for robot in robots],
-        stop="all_exhausted",
+        stop="each_once",
         source="robot",
         batch_size=16,
         epochs=epochs,

@@ -53,9 +53,15 @@ COUNTED: dict[str, dict[str, Any]] = {
     "virtual with a ramp": {"batch_size": _RAMP, "steps_per_epoch": 5, "epochs": 3},
     "mixed": {"stop": "first_exhausted"},
     "mixed virtual": {"stop": "endless", "steps_per_epoch": 7},
-    "mixed to the end": {"stop": "all_exhausted"},
-    "mixed with source": {"stop": "all_exhausted", "source": "part"},
+    "mixed to the end": {"stop": "each_once"},
+    "mixed with source": {"stop": "each_once", "source": "part"},
+    "mixed, all exhausted": {"stop": "all_exhausted", "epochs": 2},
+    "mixed, repeated": {"repeat": [1, 3]},
+    "mixed, changing": {"stop": "each_once", "weights": {0: [1, 0], 9: [1, 3], 30: [1, 1]}},
+    "mixed again": {"stop": "first_exhausted", "again": True},
+    "mixed, continued": {"stop": "each_once", "continued": True, "epochs": 2},
 }
+_MIXED = [name for name in COUNTED if name.startswith("mixed") and name != "mixed virtual"]
 # Those whose position is known only to the process that reads.
 OF_PROCESSES: dict[str, dict[str, Any]] = {
     "samples": {"shuffle": True, "epochs": 2},
@@ -97,11 +103,21 @@ def open_kind(files: dict[bool, list[str]], name: str, **layout: Any) -> Any:
     """Return a dataset. ``layout`` are options of ranks."""
     options = {"seed": 5, "uneven": "keep", **KINDS[name], **layout}
     paths = files[name in LOSING]
-    if "stop" not in options:
+    if not {"stop", "repeat"} & options.keys():
         return open_records(paths, **options)
     own: dict[str, Any] = {"transform": unchanged} if "source" in options else {}
     parts = [open_records(some, shuffle=True, **own) for some in (paths[0], paths[2:])]
-    return tio.mix(parts, weights=[3, 1], **{"batch_size": 4, **options})
+    if options.pop("again", False):
+        parts = [tio.mix(parts, weights=[1, 1], stop="each_once"), parts[1]]
+    if "repeat" not in options:
+        options = {"weights": [3, 1], **options}
+    is_continued = options.pop("continued", False)
+    mixed = tio.mix(parts, **{"batch_size": 4, **options})
+    if is_continued:
+        before = tio.mix(parts[::-1], weights=[1, 1], batch_size=4, rank=0, world_size=1)
+        next(itertools.islice(before, 2, None))
+        mixed.load_state_dict(before.state_dict(), weights="new")
+    return mixed
 
 
 def unchanged(sample: tio.Sample) -> tio.Sample:
@@ -178,7 +194,10 @@ def atoms(items: Any, name: str) -> list[Any]:
 @pytest.mark.parametrize(("before", "after"), [(1, 3), (2, 1), (3, 2), (2, 4), (6, 4)])
 @pytest.mark.parametrize(
     "name",
-    ["stored", "shuffled", "blocks", "lanes", "draws", "by length", "packed", "packed chunks"],
+    [
+        *["stored", "shuffled", "blocks", "lanes", "draws", "by length", "packed", "packed chunks"],
+        *_MIXED,
+    ],
 )
 def test_another_number_of_ranks(
     files: dict[bool, list[str]], name: str, before: int, after: int
@@ -242,6 +261,8 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("balanced", {"shuffle": _DRAWS}, "<weights: .* here and .*<classes: "),
     ("mixed", {"seed": 3}, "seed is 3 here and 5 in the state"),
     ("mixed", {"stop": "endless"}, "stop is 'endless' here"),
+    ("mixed, repeated", {"repeat": [1, 2]}, r"repeat is \[1, 2\] here and \[1, 3\] in the state"),
+    ("mixed, changing", {"weights": [1, 1]}, r"weights is \[1.0, 1.0\] here and \{"),
     ("stream", {"shuffle": 5}, "shuffle is '5' here and 'False' in the state"),
     ("stream", {"seed": 1}, "seed is 1 here and 5 in the state"),
     ("stream", {"stream": False}, "index is None|split is|records is"),

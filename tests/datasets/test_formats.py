@@ -68,7 +68,7 @@ def test_make_loader_and_mix(files: dict[str, Any], kind: str) -> None:
     dataset = make(kind, files[kind], shuffle=True)
     assert sorted(flat(tio.make_loader(dataset, batch_size=4))) == ALL
     halves = dataset.split(0.5, 0.5)
-    mixed = tio.mix([halves[0], halves[1]], weights=[0.5, 0.5], stop="all_exhausted", batch_size=4)
+    mixed = tio.mix([halves[0], halves[1]], weights=[0.5, 0.5], stop="each_once", batch_size=4)
     assert sorted(flat(mixed)) == ALL
 
 

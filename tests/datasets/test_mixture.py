@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import collections
 import itertools
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from torchdata.stateful_dataloader import StatefulDataLoader
 
 import torchrec_io as tio
 from tests.support.datasets import SCHEMA, ids_of, numbers_of, record, write_files
+from tests.support.states import through_json
 from tests.support.tfrecord import write_tfrecord
 
 FIRST, SECOND = 90, 30  # ids 0..89 and 1000..1029
@@ -31,7 +35,7 @@ def pair(
     return first, second
 
 
-def mixed(paths: tuple[list[str], str], stop: Any = "all_exhausted", **options: Any) -> Any:
+def mixed(paths: tuple[list[str], str], stop: Any = "each_once", **options: Any) -> Any:
     first, second = pair(paths, **options)
     return tio.mix([first, second], weights=[3, 1], seed=2, stop=stop)
 
@@ -53,7 +57,7 @@ def test_each_record_once_in_each_datasets_order(paths: Any) -> None:
 def test_shuffles_splits_and_epochs_of_the_datasets(paths: Any) -> None:
     first, second = pair(paths)
     first = first.split(0.5, 0.5)[0].replace(shuffle=True, seed=7)
-    dataset = tio.mix([first, second], weights=[1, 1], stop="all_exhausted")
+    dataset = tio.mix([first, second], weights=[1, 1], stop="each_once")
     for epoch in (0, 3):
         first.set_epoch(epoch)
         dataset.set_epoch(epoch)
@@ -97,6 +101,244 @@ def test_state_of_another_mixture_is_rejected(paths: Any) -> None:
             dataset.load_state_dict(state)
 
 
+# ---- repeated records, weights that change, mixtures of mixtures ----
+
+
+def test_repeated_datasets_end_an_epoch_together(paths: Any) -> None:
+    first, second = pair(paths, shuffle=True)
+    dataset = tio.mix([first, second], repeat=[1, 4], seed=2)
+    assert "repeat=[1, 4]" in repr(dataset)
+    assert len(dataset) == -(-dataset.num_records // 8)
+    orders = []
+    for _ in range(2):
+        seen = numbers_of(dataset)
+        counts = collections.Counter(seen)
+        assert counts == {n: 4 if n >= 1000 else 1 for n in {*numbers_of(first), *counts}}
+        assert len(seen) == dataset.num_records == FIRST + 4 * SECOND
+        own = [n for n in seen if n >= 1000]
+        orders += [tuple(own[at : at + SECOND]) for at in range(0, len(own), SECOND)]
+    assert len({*orders}) == 8
+    second.set_epoch(5)
+    assert list(orders[5]) == numbers_of(second)
+
+
+def test_all_exhausted_restarts_until_each_dataset_was_exhausted(paths: Any) -> None:
+    counts = collections.Counter(numbers_of(mixed(paths, "all_exhausted")))
+    assert counts.keys() == {*range(FIRST), *range(1000, 1000 + SECOND)}
+    # The datasets have as many records as their weights: both are exhausted at about that time.
+    first, second = pair(paths)
+    seen = numbers_of(tio.mix([first, second], weights=[1, 1], stop="all_exhausted"))
+    assert [n for n in seen if n < 1000] == list(range(FIRST))
+    assert seen[-1] == FIRST - 1
+    own = [n for n in seen if n >= 1000]
+    assert own[: 2 * SECOND] == [*range(1000, 1000 + SECOND)] * 2
+
+
+def test_weights_by_the_number_of_records(paths: Any) -> None:
+    first, second = pair(paths)
+    sizes = [float(FIRST), float(SECOND)]
+    for stop in ("each_once", "endless"):
+        named = tio.mix([first, second], weights="records", stop=stop)
+        given = tio.mix([first, second], weights=sizes, stop=stop)
+        assert numbers_of(itertools.islice(named, 9)) == numbers_of(itertools.islice(given, 9))
+
+
+def test_weights_change_at_a_number_of_records(paths: Any) -> None:
+    parts = pair(paths)
+    changing = {0: [1, 0], 40: [0, 1], 60: [1, 1]}
+
+    def opened(world: int, rank: int = 0) -> Any:
+        return tio.mix(
+            parts,
+            weights=changing,
+            stop="endless",
+            batch_size=8 // world,
+            rank=rank,
+            world_size=world,
+        )
+
+    seen = [sorted(batch) for batch in ids_of(itertools.islice(opened(1), 20))]
+    numbers = [*itertools.chain(*seen)]
+    assert numbers[:56] == [*range(40), *range(1000, 1016)]
+    assert {number >= 1000 for number in numbers[64:]} == {True, False}
+    # The steps of several ranks are the same, and a run resumes on another number of ranks.
+    for world in (2, 4):
+        ranks = [ids_of(itertools.islice(opened(world, rank), 20)) for rank in range(world)]
+        assert [sorted(itertools.chain(*each)) for each in zip(*ranks, strict=True)] == seen
+    begun = opened(2)
+    list(itertools.islice(begun, 6))
+    resumed = opened(1)
+    resumed.load_state_dict(begun.state_dict())
+    rest = ids_of(itertools.islice(resumed, 14))
+    assert [sorted(batch) for batch in rest] == seen[6:]
+
+
+@pytest.mark.parametrize("source", [None, "part"])
+def test_a_mixture_in_a_mixture(paths: Any, tmp_path: Path, source: str | None) -> None:
+    third = tio.TFRecordDataset(write_files(tmp_path, [25]), SCHEMA, batch_size=8, shuffle=True)
+    third = third.replace(seed=3)
+    inner = mixed(paths, shuffle=True)
+    for outer, of_third in (
+        (tio.mix([third, inner], weights=[1, 2], stop="each_once", source=source), 0),
+        (tio.mix([inner, third], weights=[1, 2], stop="each_once", source=source), 2),
+    ):
+        dataset = tio.mix([outer], weights=[1]) if source is None else outer
+        batches = list(dataset)
+        numbers = [number for batch in batches for number in batch["id"].tolist()]
+        assert len(numbers) == dataset.num_records == FIRST + SECOND + 25
+        if source is None:
+            continue
+        found = [number for batch in batches for number in batch["part"].tolist()]
+        pairs = list(zip(found, numbers, strict=True))
+        third.set_epoch(0)
+        inner.set_epoch(0)
+        assert [n for part, n in pairs if part == of_third] == numbers_of(third)
+        assert [n for part, n in pairs if part != of_third] == numbers_of(inner)
+        first = 0 if of_third else 1
+        assert all((part == first) == (n < 1000) for part, n in pairs if part != of_third)
+
+
+# ---- other weights and datasets after a checkpoint ----
+
+
+def of_part(numbers: list[int], low: int) -> list[int]:
+    return [number for number in numbers if low <= number < low + 1000]
+
+
+@pytest.mark.parametrize("loader", [None, 0, 2])
+def test_datasets_continue_with_new_weights(paths: Any, tmp_path: Path, loader: int | None) -> None:
+    first, second = pair(paths, shuffle=True)
+    third = str(tmp_path / "third")
+    write_tfrecord(third, [record(2000 + i) for i in range(20)])
+    added = tio.TFRecordDataset(third, SCHEMA, batch_size=8)
+
+    def opened(parts: Any, weights: Any, world: int = 1, rank: int = 0) -> Any:
+        size = {"batch_size": 8 // world, "rank": rank, "world_size": world}
+        made = tio.mix(parts, weights=weights, stop="endless", seed=2, **size)
+        return made if loader is None else tio.make_loader(made, num_workers=loader)
+
+    def taken(items: Any, count: int) -> list[int]:
+        return numbers_of(itertools.islice(items, count))
+
+    before = opened([first, second], [3, 1])
+    seen = taken(before, 9)
+    state = through_json(before.state_dict())
+    assert state["sources"] == [sum(n < 1000 for n in seen), sum(n >= 1000 for n in seen)]
+    changed = opened([added, second, first], [1, 1, 1])
+    taken(changed, 1)  # its workers are running when the state is loaded
+    with pytest.raises(
+        tio.StateMismatchError, match=r"weights is .* use load_state_dict\(state, w"
+    ):
+        changed.load_state_dict(state)
+    changed.load_state_dict(state, weights="new")
+    rest = taken(changed, 12)
+    for low, own in ((0, first), (1000, second), (2000, added)):
+        mine = of_part(seen, low) + of_part(rest, low)
+        assert mine == [*orders_of(own, 3)][: len(mine)]
+        assert len(of_part(rest, low)) > 20
+    # The new run is resumed without the argument, by other numbers of ranks, and changed again.
+    for count in (0, 5):
+        again = opened([added, second, first], [1, 1, 1])
+        again.load_state_dict(state, weights="new")
+        assert taken(again, count) == rest[: 8 * count]
+        saved = through_json(again.state_dict())
+        assert saved["sources"][2] == sum(n < 1000 for n in seen + rest[: 8 * count])
+        for world in (1, 2):
+            ranks = []
+            for rank in range(world):
+                resumed = opened([added, second, first], [1, 1, 1], world, rank)
+                resumed.load_state_dict(saved)
+                ranks.append(ids_of(itertools.islice(resumed, 12 - count)))
+            steps = zip(*ranks, strict=True)
+            found = [number for step in steps for batch in step for number in batch]
+            assert found == rest[8 * count :]
+        last = opened([second], [1])
+        last.load_state_dict(saved, weights="new")
+        own = of_part(seen, 1000) + of_part(rest[: 8 * count], 1000)
+        assert own + taken(last, 5) == [*orders_of(second, 4)][: len(own) + 40]
+
+
+def orders_of(dataset: Any, epochs: int) -> Iterator[int]:
+    for epoch in range(epochs):
+        dataset.set_epoch(epoch)
+        yield from numbers_of(dataset)
+
+
+@pytest.mark.parametrize("sets_epoch", [False, True])
+def test_new_weights_at_the_end_of_an_epoch(paths: Any, sets_epoch: bool) -> None:
+    before = mixed(paths, shuffle=True)
+    list(before)
+    parts = pair(paths, shuffle=True)
+    changed, other = (tio.mix(parts, weights=[1, 1], stop="each_once") for _ in range(2))
+    other.set_epoch(1)
+    following = numbers_of(other)
+    changed.load_state_dict(before.state_dict(), weights="new")
+    if sets_epoch:
+        changed.set_epoch(0)
+        assert numbers_of(changed) == []
+    assert numbers_of(changed) == following
+
+
+def test_an_epoch_with_new_weights_has_the_rest_of_its_records(paths: Any) -> None:
+    before = mixed(paths, shuffle=True)
+    seen = numbers_of(itertools.islice(before, 5))
+    changed = tio.mix(pair(paths, shuffle=True), weights=[1, 1], stop="each_once", epochs=2)
+    regular = len(changed)
+    changed.load_state_dict(before.state_dict(), weights="new")
+    assert len(changed) == regular - 5
+    both = numbers_of(changed)
+    rest = both[: FIRST + SECOND - len(seen)]
+    assert sorted(seen + rest) == [*range(FIRST), *range(1000, 1000 + SECOND)]
+    assert sorted(both[len(rest) :]) == sorted(seen + rest)
+
+
+@pytest.mark.filterwarnings("ignore:'set_vital' is deprecated:UserWarning")
+def test_a_stateful_loader_continues_a_dataset_with_new_weights(paths: Any) -> None:
+    parts = pair(paths, shuffle=True)
+    before = mixed(paths, shuffle=True)
+    next(itertools.islice(before, 4, None))
+
+    def opened() -> Any:
+        return tio.mix(parts, weights=[1, 1], stop="each_once")
+
+    def loader_of(dataset: Any) -> StatefulDataLoader[Any]:
+        return StatefulDataLoader(dataset, batch_size=None, num_workers=2)
+
+    changed, other = opened(), opened()
+    for dataset in (changed, other):
+        dataset.load_state_dict(before.state_dict(), weights="new")
+    expected = ids_of(other)
+    begun = loader_of(changed)
+    assert ids_of(itertools.islice(begun, 3)) == expected[:3]
+    resumed = loader_of(opened())  # knows nothing of the mixture before
+    resumed.load_state_dict(begun.state_dict())
+    assert ids_of(resumed) == expected[3:]
+
+
+def test_states_from_which_datasets_cannot_continue(paths: Any) -> None:
+    first, second = pair(paths)
+    dataset = mixed(paths)
+    with pytest.raises(tio.StateMismatchError, match="needs a state of a mixture that tells where"):
+        dataset.load_state_dict(first.state_dict(), weights="new")
+    with pytest.raises(ValueError, match="weights must be one of 'new', got 'other'"):
+        dataset.load_state_dict(dataset.state_dict(), weights="other")
+    with pytest.raises(TypeError, match="weights='new' needs a mixture"):
+        tio.make_loader(first).load_state_dict(dataset.state_dict(), weights="new")
+    state = dataset.state_dict()
+    for damaged in ({}, {**state["parts"], "taken": [-1, 0]}, {**state["parts"], "epochs": 3}):
+        with pytest.raises(tio.StateMismatchError, match="this is not a state of a mixture"):
+            dataset.load_state_dict({**state, "parts": damaged}, weights="new")
+    nested = tio.mix([mixed(paths), second], weights=[1, 1])
+    next(iter(nested))
+    other = tio.mix([tio.mix([first, second], weights=[1, 1]), second], weights=[1, 1])
+    with pytest.raises(tio.StateMismatchError, match="a mixture in it must be as it was"):
+        other.load_state_dict(nested.state_dict(), weights="new")
+    alike = tio.mix([second, mixed(paths)], weights=[1, 1])
+    alike.load_state_dict(nested.state_dict(), weights="new")
+    next(iter(alike))
+    assert sum(alike.state_dict()["sources"]) == 16
+
+
 # ---- what is refused ----
 
 
@@ -107,7 +349,25 @@ def test_state_of_another_mixture_is_rejected(paths: Any) -> None:
         ({"weights": [1, 0]}, ValueError, "weight 1 must be positive"),
         ({"weights": [1, float("nan")]}, ValueError, "weight 1 must be positive"),
         ({"weights": [1, float("inf")]}, ValueError, "weight 1 must be positive"),
-        ({"stop": "never"}, ValueError, r"first_exhausted.*all_exhausted.*endless"),
+        ({"weights": {1: [1, 1]}}, ValueError, "the first key of weights must be 0, got 1"),
+        ({"weights": {0: [1, 0]}}, ValueError, "weight 1 must be positive"),
+        ({"weights": {0: [0, 0], 9: [1, 1]}}, ValueError, "weights must hold a positive number"),
+        (
+            {"weights": {0: [1, 1], 9: [1, 0]}, "stop": "each_once"},
+            ValueError,
+            "the last weights must be positive with stop='each_once', .* weight 1 is 0",
+        ),
+        ({"weights": "sizes"}, ValueError, "weights must be numbers or 'records', got 'sizes'"),
+        ({"weights": None}, TypeError, "takes either weights or repeat"),
+        ({"repeat": [1, 1]}, TypeError, "takes either weights or repeat"),
+        ({"weights": None, "repeat": [1]}, ValueError, "repeat must have one number for each of 2"),
+        (
+            {"weights": None, "repeat": [1, 0]},
+            ValueError,
+            r"repeat\[1\] must be a positive integer",
+        ),
+        ({"weights": None, "repeat": [1, 1], "stop": "endless"}, ValueError, "stop must not be"),
+        ({"stop": "never"}, ValueError, r"first_exhausted.*each_once.*endless"),
         ({"shuffle": True}, TypeError, "unexpected keyword argument 'shuffle'"),
         ({"batch_tokens": 9}, TypeError, "unexpected keyword argument 'batch_tokens'"),
     ],
@@ -129,6 +389,17 @@ def test_other_objects_than_datasets(paths: Any) -> None:
             tio.mix([first, other], weights=[1, 1])
     with pytest.raises(ValueError, match="must have records, part 1 has none"):
         tio.mix([first, second.take(0)], weights=[1, 1], stop="endless")
+    with pytest.raises(ValueError, match="'all_exhausted' every part must have records, part 1"):
+        tio.mix([first, second.take(0)], weights=[1, 1], stop="all_exhausted")
+    with pytest.raises(ValueError, match="part 1 is endless: stop must be"):
+        tio.mix([first, mixed(paths, "endless")], weights=[1, 1], stop="each_once")
+    with pytest.raises(ValueError, match=r"weights='records' needs .* but one is endless"):
+        tio.mix([first, mixed(paths, "endless")], weights="records")
+    with pytest.raises(ValueError, match="a mixture with source cannot be mixed"):
+        tio.mix([tio.mix([first, second], weights=[1, 1], source="part")], weights=[1])
+    samples = pair(paths, batch_size=None)
+    with pytest.raises(ValueError, match="a mixture of samples with a transform cannot be mixed"):
+        tio.mix([tio.mix(samples, weights=[1, 1], transform=len)], weights=[1])
     lines = tio.TextLineDataset(paths[1], bytes)
     with pytest.raises(ValueError, match="differ in schema"):
         tio.mix([tio.TFRecordDataset(paths[0], None), lines], weights=[1, 1])
@@ -176,7 +447,7 @@ def test_an_empty_dataset(paths: Any, tmp_path: Path) -> None:
     empty = tio.TFRecordDataset(write_files(tmp_path, [0]), SCHEMA, batch_size=8)
     with pytest.raises(ValueError, match="must have records, part 1 has none"):
         tio.mix([first, empty], weights=[1, 1], stop="endless")
-    whole = tio.mix([first, empty], weights=[1, 1], stop="all_exhausted")
+    whole = tio.mix([first, empty], weights=[1, 1], stop="each_once")
     assert numbers_of(whole) == list(range(FIRST))
 
 
@@ -190,7 +461,7 @@ def test_damage_names_the_file(paths: Any, tmp_path: Path) -> None:
     errors: list[tio.TorchRecIOError] = []
     other = tio.TFRecordDataset(bad, SCHEMA)
     dataset = tio.mix(
-        [first, other], weights=[1, 1], stop="all_exhausted", on_error=errors.append, batch_size=9
+        [first, other], weights=[1, 1], stop="each_once", on_error=errors.append, batch_size=9
     )
     seen = numbers_of(dataset)
     assert sorted(seen) == [*range(FIRST), 2000, 2002]

@@ -198,7 +198,7 @@ def test_no_records(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("stop", ["first_exhausted", "all_exhausted"])
+@pytest.mark.parametrize("stop", ["first_exhausted", "each_once"])
 def test_mixtures_are_packed_after_mixing(paths: list[str], mode: Any, stop: Any) -> None:
     pack = packed(mode=mode)
     parts = [

@@ -85,7 +85,7 @@ def write_bad(folder: Path) -> str:
 
 def mixture(paths: list[str], **options: Any) -> Any:
     parts = [tio.TFRecordDataset(some, SCHEMA) for some in (paths[0], paths[1:])]
-    return tio.mix(parts, weights=[1, 1], stop="all_exhausted", **options)
+    return tio.mix(parts, weights=[1, 1], stop="each_once", **options)
 
 
 BATCHES: dict[str, Any] = {"batch_size": 4}

@@ -27,7 +27,7 @@ OTHER = {
     "number": tio.FixedLenFeature([], "int32", key="id"),
     "tokens": SCHEMA["tokens"],
 }
-ALL: dict[str, Any] = {"weights": [3, 1], "seed": 2, "stop": "all_exhausted"}
+ALL: dict[str, Any] = {"weights": [3, 1], "seed": 2, "stop": "each_once"}
 
 
 def to_common(sample: Any) -> Any:
@@ -445,5 +445,5 @@ def test_each_dataset_is_examined_for_names(paths: Paths, caplog: pytest.LogCapt
 def test_description(paths: Paths) -> None:
     assert repr(mixed(paths)) == (
         f"MixedDataset(3 files, first {paths[0][0]!r}, 100 records, 2 schemas, "
-        "weights=[3.0, 1.0], stop='all_exhausted', batch_size=8, epoch 0)"
+        "weights=[3.0, 1.0], stop='each_once', batch_size=8, epoch 0)"
     )

@@ -188,7 +188,7 @@ def test_map_style_and_parsed_records_have_no_epoch(paths: list[str]) -> None:
 
 def test_mixture_uses_its_own_seed(paths: list[str]) -> None:
     one, two = (tio.TFRecordDataset(path, SCHEMA, batch_size=4, seed=9) for path in paths)
-    mixed = tio.mix([one, two], weights=[0.5, 0.5], seed=3, stop="all_exhausted")
+    mixed = tio.mix([one, two], weights=[0.5, 0.5], seed=3, stop="each_once")
     assert by_record(mixed) == expected(0, 3)
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import hashlib
 import itertools
+import json
 import math
-from collections.abc import Iterator, Sequence
+import operator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -19,12 +22,11 @@ from hypothesis import strategies as st
 from tests.support.orders import Numbers, chi_square_is_plausible
 from torchrec_io import _core
 from torchrec_io._order import mixture as mixed
-from torchrec_io._order.mixture import CELL, STOP_CHOICES, MixedOrder, Stop, cell_counts
+from torchrec_io._order.mixture import CELL, STOP_CHOICES, MixedOrder, Stop, Weights, cell_counts
 from torchrec_io._order.orders import ENDLESS, PositionOrder
 from torchrec_io._order.selection import Mask
 from torchrec_io._order.shuffle import records_at
 
-weight_lists = st.lists(st.one_of(st.integers(1, 9), st.floats(1e-3, 1e3)), min_size=1, max_size=4)
 stops = st.sampled_from(STOP_CHOICES)
 seeds = st.integers(-(2**70), 2**70)
 
@@ -50,12 +52,16 @@ class Shuffled(PositionOrder):
 
 
 def mix_of(
-    sizes: Sequence[int], weights: Sequence[float], seed: int = 0, stop: Stop = "all_exhausted"
+    sizes: Sequence[int],
+    weights: Weights,
+    seed: int = 0,
+    stop: Stop = "each_once",
+    repeat: Sequence[int] | None = None,
 ) -> MixedOrder:
     """Return a mixture of shuffled parts, whose records are numbered consecutively."""
     parts = [Shuffled(size, number) for number, size in enumerate(sizes)]
     bases = [sum(sizes[:number]) for number in range(len(sizes))]
-    return MixedOrder(parts, weights, seed, stop, bases=bases)
+    return MixedOrder(parts, weights, seed, stop, bases=bases, repeat=repeat)
 
 
 def whole(mix: MixedOrder, epoch: int = 0) -> list[int]:
@@ -77,38 +83,81 @@ def model_choices(weights: Sequence[float], name: str) -> Iterator[int]:
 
 
 def model(
-    sizes: Sequence[int], weights: Sequence[float], seed: int, stop: Stop
+    sizes: Sequence[int],
+    weights: Weights,
+    seed: int,
+    stop: Stop,
+    *,
+    repeat: Sequence[int] | None = None,
+    begun: Sequence[int] | None = None,
+    before: int = 0,
 ) -> Iterator[tuple[int, int]]:
-    """Yield (part, number of earlier choices of the part) for each position."""
-    taken = [0] * len(sizes)
-    alive = [part for part, size in enumerate(sizes) if size > 0 or stop != "all_exhausted"]
-    for phase in itertools.count():
-        if not alive:
-            return
-        for choice in model_choices([weights[part] for part in alive], f"mix:{seed}:{phase}"):
-            part = alive[choice]
-            if stop != "endless" and taken[part] == sizes[part]:
+    """Yield (part, number of earlier choices of the part) for each position.
+
+    ``begun`` are the numbers of earlier choices of each part, and ``before`` that of all positions,
+    if the parts continue after another mixture.
+    """
+    by_position = weights if isinstance(weights, Mapping) else {0: weights}
+    taken = list(begun or [0] * len(sizes))
+    cycles = repeat or [max(1, -(-n // max(1, size))) for n, size in zip(taken, sizes, strict=True)]
+    limits = [size * times for size, times in zip(sizes, cycles, strict=True)]
+    position, phase = before, 0
+    for begin, end in itertools.pairwise([*sorted(by_position), math.inf]):
+        now = by_position[int(begin)]
+        while position < end:
+            active = [part for part, weight in enumerate(now) if weight > 0]
+            if stop == "each_once":
+                active = [part for part in active if taken[part] < limits[part]]
+            if not active:
                 break
-            yield part, taken[part]
-            taken[part] += 1
-        if stop == "first_exhausted":
-            return
-        alive = [part for part in alive if taken[part] < sizes[part]]
+            for choice in model_choices([now[part] for part in active], f"mix:{seed}:{phase}"):
+                part = active[choice]
+                if position == end:
+                    break
+                if stop == "all_exhausted" and all(map(operator.ge, taken, sizes)):
+                    return
+                if stop == "first_exhausted" and taken[part] == limits[part]:
+                    return
+                if stop == "each_once" and taken[part] == limits[part]:
+                    break
+                yield part, taken[part]
+                taken[part] += 1
+                position += 1
+            phase += 1
 
 
-@given(weight_lists, seeds, stops, st.sampled_from([2, 3, 5]), st.data())
+@st.composite
+def weights_of(draw: st.DrawFn, count: int, stop: Stop) -> Weights:
+    """Draw constant weights, or weights that change, of which some are 0."""
+    positive = st.one_of(st.integers(1, 9), st.floats(1e-3, 1e3))
+    last = draw(st.lists(positive, min_size=count, max_size=count))
+    some = st.lists(st.integers(0, 3), min_size=count, max_size=count).filter(any)
+    earlier = draw(st.lists(some, max_size=3))
+    keys = sorted(draw(st.sets(st.integers(1, 80), min_size=len(earlier), max_size=len(earlier))))
+    if not earlier:
+        return last
+    if draw(st.booleans()) and stop in {"first_exhausted", "endless"}:
+        last, earlier[0] = earlier[0], last  # some may be 0 at the end
+    return dict(zip([0, *keys], [*earlier, last], strict=True))
+
+
+@given(st.integers(1, 4), seeds, stops, st.sampled_from([2, 3, 5]), st.data())
 def test_mixtures_match_the_model(
-    weights: list[float], seed: int, stop: Stop, cell_bits: int, data: st.DataObject
+    count: int, seed: int, stop: Stop, cell_bits: int, data: st.DataObject
 ) -> None:
-    count = len(weights)
     epoch = data.draw(st.integers(0, 2**40))
-    least = 1 if stop == "endless" else 0
+    weights = data.draw(weights_of(count, stop))
+    least = 1 if stop in {"endless", "all_exhausted"} else 0
     sizes = data.draw(st.lists(st.integers(least, 60), min_size=count, max_size=count))
+    each = st.lists(st.integers(1, 4), min_size=count, max_size=count)
+    repeat = data.draw(st.none() | each) if stop == "each_once" else None
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(mixed, "CELL_BITS", cell_bits)
         patch.setattr(mixed, "CELL", 2**cell_bits)
-        mix = mix_of(sizes, weights, seed, stop)
-        expected = list(itertools.islice(model(sizes, weights, seed, stop), 400))
+        patch.setattr(mixed, "_FEW_PARTS", data.draw(st.sampled_from([1, 32])))
+        mix = mix_of(sizes, weights, seed, stop, repeat)
+        most = 400 if stop == "endless" else None
+        expected = list(itertools.islice(model(sizes, weights, seed, stop, repeat=repeat), most))
         size = len(expected)
         assert len(mix) == (ENDLESS if stop == "endless" else size)
         chosen, turns = mix.choices(np.arange(size))
@@ -119,23 +168,96 @@ def test_mixtures_match_the_model(
         )
         records = mix.at(np.array(positions, np.int64), epoch)
         assert records.dtype == np.int64
+        counts = collections.Counter(part for part, _ in expected)
         for position, record in zip(positions, records.tolist(), strict=True):
             part, turn = expected[position]
             cycle, turn = divmod(turn, sizes[part])
-            [own] = Shuffled(sizes[part], part).at(np.array([turn]), epoch + cycle).tolist()
-            assert record == sum(sizes[:part]) + own
+            cycles = 1 if stop == "endless" else -(-counts[part] // sizes[part])
+            own = Shuffled(sizes[part], part).at(np.array([turn]), epoch * cycles + cycle)
+            assert record == sum(sizes[:part]) + int(own[0])
+            before = collections.Counter(part for part, _ in expected[:position])
+            assert mix.taken_before(position).tolist() == [before[part] for part in range(count)]
 
 
 @pytest.mark.parametrize("stop", STOP_CHOICES)
 def test_cells_of_full_size_match_the_model(stop: Stop) -> None:
-    sizes, weights = [90_000, 70_000, 12_345], [0.5, 0.3, 0.2]
+    sizes, weights = [90_000, 70_000, 12_345], {0: [0.5, 0, 0.2], 9_000: [0.5, 0.3, 0.2]}
     mix = mix_of(sizes, weights, 3, stop)
-    expected = list(itertools.islice(model(sizes, weights, 3, stop), 200_000))
-    assert len(mix) == {"all_exhausted": sum(sizes), "endless": ENDLESS}.get(stop, len(expected))
+    expected = list(itertools.islice(model(sizes, weights, 3, stop), 300_000))
+    assert len(mix) == (ENDLESS if stop == "endless" else len(expected))
     chosen, turns = mix.choices(np.arange(len(expected)))
     assert np.array_equal(np.stack((chosen, turns), 1), np.array(expected))
     positions = np.random.default_rng(0).permutation(len(expected))
     assert np.array_equal(mix.at(positions, 1), mix.at(np.arange(len(expected)), 1)[positions])
+
+
+def first_epochs(mix: MixedOrder, epoch: int) -> list[int]:
+    """Return the epoch of each part's own order in which its first cycle of an epoch is."""
+    cycles = mix.describe().get("repeat", [1] * len(mix.bases))
+    return [epoch * each for each in cycles]
+
+
+@given(seeds, stops, stops, st.data())
+def test_parts_continue_in_another_mixture(
+    seed: int, stop: Stop, other_stop: Stop, data: st.DataObject
+) -> None:
+    epoch = data.draw(st.integers(0, 5))
+    sizes = data.draw(st.lists(st.integers(1, 30), min_size=3, max_size=3))
+    each = st.lists(st.integers(1, 3), min_size=3, max_size=3)
+    kept = data.draw(st.lists(st.integers(0, 2), unique=True, max_size=2))
+    numbers = data.draw(st.permutations([*kept, 3]))  # a new part among them
+    sizes.append(data.draw(st.integers(1, 30)))
+    other_sizes = [sizes[number] for number in numbers]
+    weights = data.draw(weights_of(3, stop))
+    other_weights = data.draw(weights_of(len(numbers), other_stop))
+    repeat, other_repeat = (
+        data.draw(st.none() | each) if rule == "each_once" else None for rule in (stop, other_stop)
+    )
+    other_repeat = other_repeat and other_repeat[: len(numbers)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(mixed, "CELL_BITS", 4)
+        patch.setattr(mixed, "CELL", 16)
+        old = mix_of(sizes[:3], weights, seed, stop, repeat)
+        most = min(len(old), 200)
+        choices = list(itertools.islice(model(sizes[:3], weights, seed, stop, repeat=repeat), most))
+        position = data.draw(st.integers(0, most))
+        state = {"epoch": epoch, "order": old.describe(), **old.describe_position(position, epoch)}
+        taken = collections.Counter(part for part, _ in choices[:position])
+        assert state["sources"] == [taken[part] for part in range(3)]
+
+        parts = [Shuffled(sizes[number], number) for number in numbers]
+        bases = [sum(other_sizes[:number]) for number in range(len(parts))]
+        fresh = MixedOrder(
+            parts, other_weights, seed + 1, other_stop, bases=bases, repeat=other_repeat
+        )
+        new = fresh.continued(fresh.continued_after(json.loads(json.dumps(state))))
+        if position == len(old):  # the next epoch follows
+            assert new.continuation is None
+            return
+        begun = [taken[number] for number in numbers]
+        kinds = {"repeat": other_repeat, "begun": begun, "before": position}
+        rest = model(other_sizes, other_weights, seed + 1, other_stop, **kinds)
+        expected = list(itertools.islice(rest, 200))
+        count = new.count(epoch)
+        assert count == len(expected) or (count > 200 == len(expected))
+        chosen, turns = new.choices(np.arange(len(expected)), epoch)
+        assert list(zip(chosen.tolist(), turns.tolist(), strict=True)) == expected
+        records = new.at(np.arange(len(expected)), epoch).tolist()
+        firsts = [
+            first_epochs(fresh, epoch)[part] if number == 3 else first_epochs(old, epoch)[number]
+            for part, number in enumerate(numbers)
+        ]
+        for (part, turn), record in zip(expected, records, strict=True):
+            cycle, place = divmod(turn, sizes[numbers[part]])
+            [own] = parts[part].at(np.array([place]), firsts[part] + cycle).tolist()
+            assert record == bases[part] + own
+        # Other epochs are those of the new mixture, and the position counts on.
+        some = np.arange(min(len(fresh), 50))
+        assert np.array_equal(new.at(some, epoch + 1), fresh.at(some, epoch + 1))
+        counts = collections.Counter(part for part, _ in expected)
+        later = new.describe_position(len(expected), epoch)["parts"]
+        assert later["position"] == position + len(expected)
+        assert later["taken"] == [begun[part] + counts[part] for part in range(len(parts))]
 
 
 def test_mixtures_are_stable_between_releases() -> None:
@@ -176,10 +298,26 @@ def test_cells_and_seeds_have_different_choices() -> None:
     assert len(cells) == 16
 
 
+def test_repeated_parts_come_exactly_that_often_in_orders_of_their_own() -> None:
+    mix = mix_of([7, 20, 0], [35, 40, 0], 4, repeat=[5, 2, 3])
+    cycles = []
+    for epoch in range(2):
+        found = whole(mix, epoch)
+        assert collections.Counter(found) == {n: 5 if n < 7 else 2 for n in range(27)}
+        first = [record for record in found if record < 7]
+        cycles += [tuple(first[at : at + 7]) for at in range(0, 35, 7)]
+    assert len({*cycles}) == 10
+
+
 def test_mixtures_of_mixtures() -> None:
     inner = mix_of([30, 40], [0.5, 0.5], 1)
-    mix = MixedOrder([inner, Shuffled(30)], [0.5, 0.5], 2, "all_exhausted", bases=[0, 70])
+    mix = MixedOrder([inner, Shuffled(30)], [0.5, 0.5], 2, "each_once", bases=[0, 70])
     assert sorted(whole(mix)) == list(range(100))
+    outer = MixedOrder([Shuffled(5), mix], [0.1, 0.9], 2, "each_once", bases=[0, 5])
+    assert outer.source_bases == (0, 5, 35, 75)
+    found = whole(outer, 3)
+    assert [record - 5 for record in found if record >= 5] == whole(mix, 3)
+    assert [source for source, _, _ in outer.by_source(np.array(found))] == [0, 1, 2, 3]
 
 
 # ---- counts of a cell ----

@@ -37,7 +37,7 @@ for workers in (0, 2):
         assert sorted(found) == sorted(str(n).encode() for n in range(2 * int(sys.argv[3]))), found
 del dataset
 parts = [tio.TFRecordDataset(folder, shuffle=True, transform=int) for _ in range(3)]
-assert len(list(tio.mix(parts, weights=[1] * 3, stop="all_exhausted"))) == 6 * int(sys.argv[3])
+assert len(list(tio.mix(parts, weights=[1] * 3, stop="each_once"))) == 6 * int(sys.argv[3])
 del parts
 dataset = tio.TFRecordMapDataset(folder)
 assert len(dataset.__getitems__(range(len(dataset)))) == len(dataset)

@@ -6,7 +6,7 @@ import dataclasses
 import logging
 import os
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from torch.utils.data import get_worker_info
 
@@ -17,6 +17,9 @@ from .partition import RecordPartition
 from .worker_state import WorkerState
 
 logger = logging.getLogger("torchrec_io")
+
+# How a state of a mixture with other weights or datasets is loaded.
+NewWeights: TypeAlias = Literal["new"]
 
 
 class Times(NamedTuple):
@@ -36,10 +39,13 @@ class Epochs:
 
     Both are shared with DataLoader workers. An iteration that starts takes them from here, and its
     own position belongs to its iterator.
+
+    Args:
+        num_parts: Number of parts of a mixture; 0 for other datasets.
     """
 
-    def __init__(self) -> None:
-        self._own_state = WorkerState()
+    def __init__(self, num_parts: int = 0) -> None:
+        self._own_state = WorkerState(num_parts)
         self._pid = os.getpid()
 
     @property
@@ -60,11 +66,17 @@ class Epochs:
         """Return a position as plain data."""
         raise NotImplementedError
 
-    def from_state(self, state: Mapping[str, Any]) -> Place:
+    def from_state(self, state: Mapping[str, Any], weights: NewWeights | None = None) -> Place:
         """Return the position of a state.
+
+        Args:
+            state: A state.
+            weights: ``"new"`` continues the datasets of a mixture that was mixed otherwise.
 
         Raises:
             StateMismatchError: If the state belongs to another order.
+            ValueError: If ``weights`` is invalid.
+            TypeError: If ``weights`` is given, and this is not a mixture of records.
         """
         raise NotImplementedError
 
@@ -156,13 +168,9 @@ class Epochs:
             self.state.drop_resume()
         return is_dropped
 
-    def load(self, state: Mapping[str, Any]) -> None:
-        """Start the next iteration at a state.
-
-        Raises:
-            StateMismatchError: If the state belongs to another order.
-        """
-        place = self.from_state(state)
+    def load(self, state: Mapping[str, Any], weights: NewWeights | None = None) -> None:
+        """Start the next iteration at a state; see :meth:`from_state`."""
+        place = self.from_state(state, weights)
         if self.enter(place[0], is_at_end=self._is_at_end(place)):
             self._resume_from(place)
 

@@ -5,15 +5,18 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Unpack, overload
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 import numpy as np
 
-from .._order.mixture import MixedOrder, Stop
+from .._order.mixture import MixedOrder, Stop, Weights
+from .._order.orders import ENDLESS, PositionOrder
 from .._records.record_reader import RecordReader
 from .._schema.feature_mapping import FeatureMapping
-from ..checks import counted
+from ..checks import check_integer, counted
 from .base import Item_co
+from .epochs import NewWeights
 from .indexed import CountedDataset, IndexedDataset
 from .options import (
     MixOptions,
@@ -40,48 +43,82 @@ _ADVICE = (
 )
 
 
+@dataclass(frozen=True)
+class MixedPipeline(Pipeline):
+    """The parts of a mixture.
+
+    Attributes:
+        sources: The datasets that are read, those of a mixture in a mixture in its place.
+        source: Name of the column with the number of the source; None for no such column.
+    """
+
+    sources: Sequence[IndexedPipeline] = field(kw_only=True)
+    source: str | None = field(kw_only=True)
+
+
 class MixedDataset(CountedDataset[Item_co]):
     """Records of several datasets in one order; made by :func:`mix`."""
+
+    def load_state_dict(
+        self, state: Mapping[str, Any], *, weights: NewWeights | None = None
+    ) -> None:
+        """Start the next iteration at a saved position. See docs/resuming.md.
+
+        Args:
+            state: A result of :meth:`state_dict`.
+            weights: ``"new"`` takes a state of a mixture with other weights or datasets. Each
+                dataset continues where it was, and one that the state does not have starts at its
+                start.
+
+        Raises:
+            StateMismatchError: If the state does not match, or with ``weights="new"``, if it does
+                not tell where each dataset is.
+        """
+        self._session.load(state, weights)
 
 
 @overload
 def mix(
-    datasets: Iterable[IndexedDataset[Sample]],
+    datasets: Iterable[IndexedDataset[Sample] | MixedDataset[Sample]],
     *,
-    weights: Sequence[float],
+    weights: Weights | Literal["records"] | None = None,
+    repeat: Sequence[int] | None = None,
     seed: int = 0,
-    stop: Stop = "first_exhausted",
+    stop: Stop | None = None,
     source: str | None = None,
     batch_size: int | Ramp,
     **options: Unpack[MixSampleOptions],
 ) -> MixedDataset[Batch]: ...
 @overload
 def mix(
-    datasets: Iterable[IndexedDataset[Item_co]],
+    datasets: Iterable[IndexedDataset[Item_co] | MixedDataset[Item_co]],
     *,
-    weights: Sequence[float],
+    weights: Weights | Literal["records"] | None = None,
+    repeat: Sequence[int] | None = None,
     seed: int = 0,
-    stop: Stop = "first_exhausted",
+    stop: Stop | None = None,
     source: str | None = None,
     **options: Unpack[MixSampleOptions],
 ) -> MixedDataset[Item_co]: ...
 @overload
 def mix(
-    datasets: Iterable[IndexedDataset[Any]],
+    datasets: Iterable[IndexedDataset[Any] | MixedDataset[Any]],
     *,
-    weights: Sequence[float],
+    weights: Weights | Literal["records"] | None = None,
+    repeat: Sequence[int] | None = None,
     seed: int = 0,
-    stop: Stop = "first_exhausted",
+    stop: Stop | None = None,
     source: str | None = None,
     **options: Unpack[MixOptions],
 ) -> MixedDataset[Any]: ...
 @takes_options(MixOptions, unchanged=True)
 def mix(
-    datasets: Iterable[IndexedDataset],
+    datasets: Iterable[IndexedDataset | MixedDataset],
     *,
-    weights: Sequence[float],
+    weights: Weights | Literal["records"] | None = None,
+    repeat: Sequence[int] | None = None,
     seed: int = 0,
-    stop: Stop = "first_exhausted",
+    stop: Stop | None = None,
     source: str | None = None,
     **options: Unpack[MixOptions],
 ) -> MixedDataset[Any]:
@@ -97,17 +134,25 @@ def mix(
     are joined as by :func:`collate`.
 
     Args:
-        datasets: The datasets. Those without a ``transform`` of samples must have the same schema,
-            except ``key`` and ``normalize`` of features, and the same kind of steps. The options
-            below must be equal in all datasets, or given.
-        weights: Weight of each dataset; any positive numbers.
+        datasets: The datasets, mixtures among them. Those without a ``transform`` of samples must
+            have the same schema, except ``key`` and ``normalize`` of features, and the same kind of
+            steps. The options below must be equal in all datasets, or given.
+        weights: Weight of each dataset; any positive numbers. ``"records"`` takes their numbers of
+            records. A mapping ``{0: [9, 1], 50_000: [5, 5]}`` changes the weights during an epoch:
+            its keys count the records of the epoch before that, of all ranks. Such a weight may be
+            0.
+        repeat: In place of ``weights``: each record of dataset i comes exactly ``repeat[i]`` times
+            in an epoch, which ends then.
         seed: Seed of the choice between datasets. The choice is the same in every epoch; the
             shuffles of the datasets change.
-        stop: ``"first_exhausted"`` ends an epoch when a dataset that is chosen has no record left.
-            ``"all_exhausted"`` continues without exhausted datasets, so each record comes exactly
-            once. ``"endless"`` restarts an exhausted dataset, in its next epoch's order.
+        stop: ``"first_exhausted"`` (the default) ends an epoch when a dataset that is chosen has no
+            record left. ``"all_exhausted"`` restarts an exhausted dataset, and ends when each was
+            exhausted once, as in Hugging Face Datasets. ``"each_once"`` continues without exhausted
+            datasets, so each record comes exactly once. ``"endless"`` restarts an exhausted
+            dataset, in its next epoch's order.
         source: Name of an additional column with the number of each record's dataset, from 0:
-            int64 ``[B]``. Default: there is none.
+            int64 ``[B]``. The datasets of a mixture are counted in its place. Default: there is
+            none.
         options: Options of the mixture, in place of those of its datasets: ``batch_size``,
             ``drop_last``, ``pack``, ``epochs``, ``steps_per_epoch``, ``rank``, ``world_size``,
             ``uneven``, ``transform``, ``with_key``, ``on_error``, ``num_threads``. A ``transform``
@@ -117,43 +162,88 @@ def mix(
     Raises:
         ValueError: If weights do not match the datasets or are not positive, the datasets differ
             in an option or in form, ``source`` is a name of theirs, one has batches by length or
-            lanes or is empty in an endless mixture, or another argument is invalid. Samples that
-            transforms made, and that have no common form, raise a :class:`TransformError` when
-            they are loaded.
-        TypeError: If an option is unknown, or something other than datasets is given.
+            lanes, is empty but would restart, or is endless but would have to end, or another
+            argument is invalid. Samples that transforms made, and that have no common form, raise a
+            :class:`TransformError` when they are loaded.
+        TypeError: If an option is unknown, something other than datasets is given, or not exactly
+            one of ``weights`` and ``repeat``.
     """
     parts = [_checked(dataset) for dataset in _as_list(datasets)]
     if not parts:
         raise ValueError("datasets must hold at least one dataset, got none")
-    weights = list(weights)
-    if len(weights) != len(parts):
-        raise ValueError(
-            f"weights must have one number for each of {counted(len(parts), 'dataset')}, "
-            f"got {len(weights)}"
-        )
+    orders = [_order_of(part) for part in parts]
+    if (weights is None) == (repeat is None):
+        raise TypeError("mix() takes either weights or repeat: mix([a, b], weights=[0.7, 0.3])")
+    if repeat is not None:
+        weights, stop = _weights_of_repeat(repeat, orders, stop), "each_once"
+    elif isinstance(weights, str):
+        weights = _weights_of_records(weights, orders)
     mixed = _mixed_options(parts, options)
-    _check_forms([part for part in parts if not has_own_transform(part.options)], source)
-    sizes = [part.record_order.selection.total for part in parts]
+    sources = [source for part in parts for source in _sources_of(part)]
+    _check_forms([each for each in sources if not has_own_transform(each.options)], source)
+    sizes = [_num_stored(part) for part in parts]
     bases = (np.cumsum(sizes) - sizes).tolist()
-    orders = [part.record_order for part in parts]
-    order = MixedOrder(orders, weights, seed, stop, bases=bases)
-    paths = [path for part in parts for path in part.paths]
-    schemas = [_schema_of(part) for part in parts]
-    first = parts[0]
-    if source is None and _are_read_alike(parts):
-        indexes = [index for part in parts for index in part.records.indexes]
+    stop = stop or "first_exhausted"
+    order = MixedOrder(orders, weights or (), seed, stop, bases=bases, repeat=repeat)
+    paths = [path for part in sources for path in part.paths]
+    schemas = [_schema_of(part) for part in sources]
+    first = sources[0]
+    attributes: dict[str, Any] = {"sources": sources, "source": source}
+    if source is None and _are_read_alike(sources):
+        indexes = [index for part in sources for index in part.records.indexes]
         reader, parser = RecordReader(indexes, **first.records.options), first.loader.parser
-        pipeline = Pipeline.of_records(
-            paths, first.schema, order, reader=reader, parser=parser, options=mixed
-        )
+        kinds: dict[str, Any] = {"reader": reader, "parser": parser, "options": mixed}
+        pipeline = MixedPipeline.of_records(paths, first.schema, order, **kinds, **attributes)
         return MixedDataset(pipeline)
     check_no_length_batches(mixed, "a mixture with source, or of steps or datasets that differ,")
     schema = first.schema if _find_other(schemas) is None else schemas
-    loader = PartsLoader(parts, order, source, mixed)
-    return MixedDataset(Pipeline(paths, schema, order, loader, mixed))
+    loader = PartsLoader(sources, order, source, mixed)
+    return MixedDataset(MixedPipeline(paths, schema, order, loader, mixed, **attributes))
 
 
-def _mixed_options(parts: Sequence[IndexedPipeline], changes: Mapping[str, Any]) -> dict[str, Any]:
+def _weights_of_repeat(
+    repeat: Sequence[int], orders: Sequence[PositionOrder], stop: Stop | None
+) -> list[float]:
+    """Return the weights with which repeated datasets are exhausted at about the same time."""
+    if stop is not None:
+        raise ValueError(f"stop must not be given with repeat, which ends an epoch, got {stop!r}")
+    if len(repeat) != len(orders):
+        raise ValueError(
+            f"repeat must have one number for each of {counted(len(orders), 'dataset')}, "
+            f"got {len(repeat)}"
+        )
+    times = [check_integer(f"repeat[{number}]", each, 1) for number, each in enumerate(repeat)]
+    return [float(each * max(1, len(order))) for each, order in zip(times, orders, strict=True)]
+
+
+def _weights_of_records(name: str, orders: Sequence[PositionOrder]) -> list[float]:
+    """Return the number of records of each dataset."""
+    if name != "records":
+        raise ValueError(f"weights must be numbers or 'records', got {name!r}")
+    sizes = [len(order) for order in orders]
+    if ENDLESS in sizes or not any(sizes):
+        reason = "none has any" if not any(sizes) else "one is endless"
+        raise ValueError(f"weights='records' needs datasets with numbers of records, but {reason}")
+    return [float(size) for size in sizes]
+
+
+def _order_of(part: IndexedPipeline | MixedPipeline) -> PositionOrder:
+    """Return the order of the records of a dataset or mixture."""
+    order: PositionOrder = part.record_order if isinstance(part, IndexedPipeline) else part.order
+    return order
+
+
+def _sources_of(part: IndexedPipeline | MixedPipeline) -> Sequence[IndexedPipeline]:
+    """Return the datasets of a mixture, or the only one of a dataset."""
+    return [part] if isinstance(part, IndexedPipeline) else part.sources
+
+
+def _num_stored(part: IndexedPipeline | MixedPipeline) -> int:
+    """Return the number of records that are numbered, whether an epoch has them or not."""
+    return sum(source.record_order.selection.total for source in _sources_of(part))
+
+
+def _mixed_options(parts: Sequence[Pipeline], changes: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options of a mixture: those given, and those that are equal in all datasets."""
     names = options_of(MixOptions).keys()
     each = [{**defaults_of(names), **part.options} for part in parts]  # other formats have fewer
@@ -207,21 +297,33 @@ def _as_list(datasets: Any) -> list[Any]:
     raise TypeError(f"datasets must be a list: mix([a, b], weights=[0.7, 0.3]), got {datasets!r}")
 
 
-def _checked(dataset: Any) -> IndexedPipeline:
-    if not isinstance(dataset, IndexedDataset):
+def _checked(dataset: Any) -> IndexedPipeline | MixedPipeline:
+    if not isinstance(dataset, (IndexedDataset, MixedDataset)):
         raise TypeError(
             f"datasets must be datasets of indexed files, such as TFRecordDataset, got {dataset!r}"
         )
-    if has_length_batches(dataset._pipeline.options):
+    pipeline = dataset._session.pipeline
+    assert isinstance(pipeline, (IndexedPipeline, MixedPipeline))
+    if has_length_batches(pipeline.options):
         raise ValueError("a dataset with batches by length cannot be mixed")
-    if dataset._pipeline.options.get("pack") is not None:
+    if pipeline.options.get("pack") is not None:
         raise ValueError("a dataset with packed rows cannot be mixed: give pack to mix()")
-    if dataset._record_order.lanes is not None:
+    if isinstance(pipeline, MixedPipeline):
+        if pipeline.source is not None:
+            raise ValueError(
+                "a mixture with source cannot be mixed: give source to the outer mix()"
+            )
+        if has_own_transform(pipeline.options):
+            raise ValueError(
+                "a mixture of samples with a transform cannot be mixed: give the transform to each "
+                "of its datasets"
+            )
+    elif pipeline.record_order.lanes is not None:
         raise ValueError(
             "a dataset with lanes cannot be mixed, because the ranks of a mixture read all of its "
             "lanes: use Shuffle(block=..., window=...) without lanes"
         )
-    return dataset._pipeline
+    return pipeline
 
 
 def _check_alike(name: str, values: Sequence[Any]) -> None:

@@ -262,8 +262,8 @@ class EpochPartition(RecordPartition):
     @property
     def has_equal_epochs(self) -> bool:
         """True if all epochs have the same number of steps."""
-        has_changes = self.has_batches or self.has_rows or self._ramp is not None
-        return self._steps is not None or not has_changes
+        is_equal = self._ramp is None and self.order.has_equal_epochs
+        return self._steps is not None or is_equal
 
     @functools.cached_property
     def replaces_lost(self) -> bool:
@@ -422,6 +422,14 @@ class EpochPartition(RecordPartition):
     def moved(self, progress: Progress, before: ProcessLayout, now: ProcessLayout) -> Progress:
         plan = self.plan(before, progress)
         return progress.moved(before, now, plan, in_batches=self.in_batches)
+
+    def position_of(self, progress: Progress, layout: ProcessLayout) -> int | None:
+        """Return the number of units of all ranks before a progress; None if it is not known."""
+        try:
+            single = self.moved(progress, layout, ProcessLayout(batch_size=layout.batch_size))
+        except StateMismatchError:
+            return None
+        return min(single.begin + single.consumed, self.count(progress.epoch))
 
     def check_state(self, progress: Progress, layout: ProcessLayout) -> None:
         try:

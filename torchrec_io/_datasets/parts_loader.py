@@ -86,10 +86,10 @@ class PartsReader(Reader):
         return self.plan_with(records, DEFAULT_RANDOM)
 
     def plan_with(self, records: Numbers, random: RecordRandom) -> PartsPlan:
-        bases = self._order.bases
+        bases = self._order.source_bases
         parts = [
             (part, at, self._readers[part].plan_with(own, random._replace(base=bases[part])))
-            for part, at, own in self._order.by_part(records)
+            for part, at, own in self._order.by_source(records)
         ]
         return PartsPlan(records, parts)
 
@@ -106,7 +106,7 @@ class PartsReader(Reader):
 
     def locate(self, numbers: Numbers | Sequence[int]) -> list[RecordLocation]:
         places: dict[int, RecordLocation] = {}
-        for part, positions, own in self._order.by_part(np.asarray(numbers, np.int64)):
+        for part, positions, own in self._order.by_source(np.asarray(numbers, np.int64)):
             found = self._readers[part].locate(own)
             places.update(zip(positions.tolist(), found, strict=True))
         return [places[position] for position in range(len(places))]
@@ -166,7 +166,7 @@ class PartsLoader(RecordLoader):
         parts: list[Loaded] = []
         positions = [np.empty(0, np.int64)]
         for part, at, own in plan.parts:
-            loader, base = self.parts[part].loader, self._order.bases[part]
+            loader, base = self.parts[part].loader, self._order.source_bases[part]
             loaded = self._load_part(part, own, random._replace(base=base))
             errors += loaded.errors
             errors += [loader.error_of(loaded, index) for index in range(len(loaded.failed))]
@@ -218,7 +218,7 @@ class PartsLoader(RecordLoader):
         numbers = np.concatenate((first.numbers[:1], other.numbers[:1]))
         found = [
             f"{_describe(each, name)} of dataset {part}"
-            for each, part in zip(columns, self._order.part_of(numbers), strict=True)
+            for each, part in zip(columns, self._order.source_of(numbers), strict=True)
         ]
         places = self.reader.locate(numbers)
         raise TransformError(
@@ -231,7 +231,7 @@ class PartsLoader(RecordLoader):
 
     def _with_source(self, loaded: Loaded) -> Any:
         """Return the items with the number of the part of each."""
-        name, items, sources = self._source, loaded.items, self._order.part_of(loaded.numbers)
+        name, items, sources = self._source, loaded.items, self._order.source_of(loaded.numbers)
         if name is None:
             return items
         first = items if isinstance(items, Batch) else items[0]

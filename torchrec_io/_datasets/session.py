@@ -15,19 +15,22 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from torch.utils.data import get_worker_info
 
-from .._order.progress import Place, Progress, from_state, place_of, to_state
+from .._order.continuation import saved_continuation
+from .._order.mixture import MixedOrder
+from .._order.progress import Place, Progress, from_state, place_of, read_state, to_state
 from .._order.ramp import Ramp
 from .._storage.exit import close_at_exit
 from .._tensors.arena import Allocate, allocate_arena
 from .._tensors.trainers import ReadDataset, TrainerLoader, make_dicts, makes_dicts, trainer_hooks
+from ..checks import check_choice
 from .absent_features import warn_of_absent_features
 from .bad_records import ErrorHandler
 from .epoch_clock import worker_iteration
-from .epochs import Epochs, first_rank
+from .epochs import Epochs, NewWeights, first_rank
 from .iteration import Iteration
 from .lost_items import report_lost_items
 from .options import makes_batches, resolved_rank
-from .partition import RecordPartition
+from .partition import EpochPartition, RecordPartition
 from .pipeline import Pipeline
 from .position import LatestPosition, Position
 from .statistics import IterationMeter, LoadingStats, StatsWindow
@@ -43,6 +46,11 @@ _EPOCHS_OF_RANKS = (
     "another epoch starts in DataLoader workers, which run ahead of the training loop: ranks may "
     "get out of step if a loop is left just before its end. Call set_epoch(epoch) before each "
     "epoch, or use tio.make_loader"
+)
+
+_NEW_WEIGHTS = (
+    ". To continue each dataset of a mixture with other weights or datasets, use "
+    'load_state_dict(state, weights="new")'
 )
 
 
@@ -86,8 +94,10 @@ class Session(Epochs):
     """
 
     def __init__(self, pipeline: Pipeline, partition: type[RecordPartition]) -> None:
-        super().__init__()
+        order = pipeline.order
+        super().__init__(len(order.bases) if isinstance(order, MixedOrder) else 0)
         self.pipeline = pipeline
+        self._continued: MixedOrder | None = None
         self.is_own_share = False
         self._partition_class = partition
         # The process in which this was pickled.
@@ -131,6 +141,7 @@ class Session(Epochs):
             "_latest": LatestPosition(),
             "newest": None,
             "_meter": None,
+            "_continued": None,
         }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -141,12 +152,25 @@ class Session(Epochs):
     # ---- parts ----
 
     @property
+    def order(self) -> Any:
+        """Order of the units; in a mixture, parts may continue where a run with others was."""
+        order = self.pipeline.order
+        continuation = self.state.continuation
+        if continuation is None:
+            return order
+        if self._continued is None or self._continued.continuation != continuation:
+            self._continued = order.continued(continuation)
+        return self._continued
+
+    @property
     def partition(self) -> RecordPartition:
         """Assigns records to this process, by its rank."""
-        pipeline = self.pipeline
+        return self._partition_of(self.order)
+
+    def _partition_of(self, order: Any) -> RecordPartition:
         loader = self._trainer_loader
         at_once = None if loader is None else loader.samples_at_once
-        return self._partition_class(pipeline.order, pipeline.options, *self._rank(), at_once)
+        return self._partition_class(order, self.pipeline.options, *self._rank(), at_once)
 
     def _rank(self) -> tuple[int, int]:
         parent = self._pickled_in_parent()
@@ -356,29 +380,60 @@ class Session(Epochs):
             )
         return self.to_state(self.place())
 
-    def load(self, state: Mapping[str, Any]) -> None:
+    def load(self, state: Mapping[str, Any], weights: NewWeights | None = None) -> None:
         if get_worker_info() is None:
-            super().load(state)
+            super().load(state, weights)
             return
-        place = self.from_state(state)
+        place = self.from_state(state, weights)
         self._latest = LatestPosition()
         if not self.is_dropped(place[0]):
             self._loaded = place
 
     def to_state(self, place: Place) -> dict[str, Any]:
         progress, layout = place
-        if self.leaves_nothing(place, first_rank(layout)):
-            progress = self.partition.end_of(progress, layout)
-        order = self.partition.order.describe()
-        return to_state(progress, layout, order, self._state_batch_size)
-
-    def from_state(self, state: Mapping[str, Any]) -> Place:
         partition = self.partition
-        place = from_state(
-            state, partition.order.describe(), self._state_batch_size, partition.world_size
-        )
+        order = partition.order
+        if self.leaves_nothing(place, first_rank(layout)):
+            progress = partition.end_of(progress, layout)
+        state = to_state(progress, layout, order.describe(), self._state_batch_size)
+        if isinstance(order, MixedOrder) and isinstance(partition, EpochPartition):
+            position = partition.position_of(progress, layout)
+            if position is not None:
+                state.update(order.describe_position(position, progress.epoch))
+        return state
+
+    def from_state(self, state: Mapping[str, Any], weights: NewWeights | None = None) -> Place:
+        if weights is not None:
+            return self._continue(state, weights)
+        order = self.pipeline.order
+        advice, continuation = "", None
+        if isinstance(order, MixedOrder):
+            advice, continuation = _NEW_WEIGHTS, saved_continuation(state, len(order.bases))
+            order = order.continued(continuation)
+        partition = self._partition_of(order)
+        described, world_size = partition.order.describe(), partition.world_size
+        place = from_state(state, described, self._state_batch_size, world_size, advice)
+        self.state.continuation = continuation
         partition.check_state(*place)
         return place
+
+    def _continue(self, state: Mapping[str, Any], weights: NewWeights) -> Place:
+        """Continue the datasets of a mixture after a state of one that was mixed otherwise."""
+        check_choice("weights", weights, ("new",))
+        order = self.pipeline.order
+        if not isinstance(order, MixedOrder):
+            raise TypeError(
+                "weights='new' needs a mixture that tio.mix made, without pack: other datasets "
+                "have no weights"
+            )
+        if self.pipeline.options["steps_per_epoch"] is not None:
+            raise ValueError("weights='new' continues epochs of all records: not steps_per_epoch")
+        progress, _, _ = read_state(state)
+        continuation = order.continued_after(state)
+        self.state.continuation = continuation
+        partition = self.partition
+        begin = order.count(progress.epoch) if continuation is None else 0
+        return Progress(progress.epoch, progress.first_epoch, begin), partition.layout()
 
     @property
     def _state_batch_size(self) -> int | Ramp | None:

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from .. import _core
+from .._order.continuation import Continuation
 from .._order.progress import PLACE_NUMBERS, Place, place_numbers, place_of
 from .epoch_clock import CLOCK_NUMBERS, EpochClock
 from .statistics import COUNTER_NUMBERS, LoadingCounters
@@ -49,6 +50,9 @@ class _Number:
 class WorkerState:
     """Numbers in memory that stays shared when a dataset is pickled or forked into workers.
 
+    Args:
+        num_parts: Number of parts of a mixture; 0 for other datasets.
+
     Attributes:
         times_set: Number of calls of :meth:`set_epoch`.
         times_seen: Number of those calls before the last iteration started.
@@ -61,8 +65,9 @@ class WorkerState:
     times_loaded = _Number(_TIMES_LOADED)
     is_in_workers = _Number(_IN_WORKERS)
 
-    def __init__(self) -> None:
-        self._shared = torch.zeros(_NUM_NUMBERS, dtype=torch.int64)
+    def __init__(self, num_parts: int = 0) -> None:
+        room = 3 + 2 * num_parts if num_parts else 0
+        self._shared = torch.zeros(_NUM_NUMBERS + room, dtype=torch.int64)
         self._shared.share_memory_()  # type: ignore[no-untyped-call]
 
     def __getstate__(self) -> dict[str, torch.Tensor]:
@@ -76,7 +81,7 @@ class WorkerState:
     def copy(self) -> WorkerState:
         """Return the same numbers in memory of their own."""
         other = WorkerState()
-        other._shared.copy_(self._shared)
+        other._shared = self._shared.clone().share_memory_()  # type: ignore[no-untyped-call]
         return other
 
     @functools.cached_property
@@ -105,7 +110,7 @@ class WorkerState:
 
     def resume_from(self, place: Place) -> None:
         """Make the next iteration, in whatever processes, start from a position."""
-        self._shared[_RESUME:] = torch.tensor(place_numbers(place))
+        self._shared[_RESUME:_NUM_NUMBERS] = torch.tensor(place_numbers(place))
         self._shared[_TAKEN] = 0
         self._shared[_HAS_RESUME] = 1
 
@@ -116,7 +121,8 @@ class WorkerState:
     @property
     def resumed(self) -> Place | None:
         """The resumed position, also after workers started there; None if it was dropped."""
-        return place_of(self._shared[_RESUME:].tolist()) if self._shared[_HAS_RESUME] else None
+        numbers = self._shared[_RESUME:_NUM_NUMBERS].tolist()
+        return place_of(numbers) if self._shared[_HAS_RESUME] else None
 
     @property
     def is_resume_taken(self) -> bool:
@@ -142,6 +148,21 @@ class WorkerState:
             after = (iteration << _TAKEN_BITS) + count + 1
             if _core.compare_exchange(word, before, after):
                 return self.resumed
+
+    # ---- mixtures that continue ----
+
+    @property
+    def continuation(self) -> Continuation | None:
+        """Where the parts of a mixture continue in one epoch; None if they do in none."""
+        is_set, *numbers = self._shared[_NUM_NUMBERS:].tolist() or [0]
+        return Continuation.of_numbers(numbers) if is_set else None
+
+    @continuation.setter
+    def continuation(self, value: Continuation | None) -> None:
+        if value is None:
+            self._shared[_NUM_NUMBERS:] = 0
+        else:
+            self._shared[_NUM_NUMBERS:] = torch.tensor([1, *value.numbers()])
 
     # ---- warnings ----
 

@@ -35,6 +35,7 @@ from torch.utils.data import (
 
 from .._datasets.base import Item_co, RecordDataset
 from .._datasets.description import describe_records, describe_share
+from .._datasets.epochs import NewWeights
 from .._datasets.lost_items import report_lost_items
 from .._datasets.options import ReplaceOptions, change_options
 from .._datasets.partition import EpochPartition
@@ -167,15 +168,24 @@ class Loader(Generic[Item_co]):
         state: dict[str, Any] = self._given.state_dict()
         return state
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(
+        self, state: Mapping[str, Any], *, weights: NewWeights | None = None
+    ) -> None:
         """Start the next iteration at a saved position; it yields exactly the rest.
 
         After a state at the end of an epoch, the next epoch follows.
 
+        Args:
+            state: A result of :meth:`state_dict`.
+            weights: ``"new"`` continues each dataset of a mixture with other weights or datasets
+                where it was; see docs/resuming.md.
+
         Raises:
             StateMismatchError: If the state belongs to other files, another order or other batches.
+            ValueError: If ``weights`` is invalid.
+            TypeError: If ``weights`` is given, and the dataset is not a mixture of records.
         """
-        self._given.load_state_dict(state)
+        self._given.load_state_dict(state, **({} if weights is None else {"weights": weights}))
 
     def resume(self, *, epoch: int, batches: int) -> None:
         """Start the next iteration after a number of batches of an epoch, without reading them.

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import torch
 
-from .._datasets.epochs import Epochs
+from .._datasets.epochs import Epochs, NewWeights
 from .._datasets.position import Position
 from .._datasets.session import Session
 from .._order.progress import PLACE_NUMBERS, Place, ProcessLayout, Progress, place_numbers
@@ -202,16 +202,16 @@ class ResumableLoader:
             return states[0]
         return {"has_ended": has_ended, "workers": states}
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Start the next loop at a state.
+    def load_state_dict(self, state: Mapping[str, Any], weights: NewWeights | None = None) -> None:
+        """Start the next loop at a state; see :meth:`Epochs.from_state`.
 
         Raises:
             StateMismatchError: If the state belongs to another order, or to another number of
                 workers.
         """
         # Without workers, and before the first item, a state is that of one process.
-        if not self.has_worker_positions or "order" in state:
-            self.epochs.load(state)
+        if not self.has_worker_positions or "order" in state or weights is not None:
+            self.epochs.load(state, weights)
             self._resumed = None
             return
         try:

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from .._datasets.epochs import Epochs
+from .._datasets.epochs import Epochs, NewWeights
 from .._datasets.partition import RecordPartition
 from .._order.progress import Place, ProcessLayout, Progress, place_of
 from ..checks import check_integer
@@ -93,7 +93,9 @@ class SamplerEpochs(Epochs):
             **self._identity,
         }
 
-    def from_state(self, state: Mapping[str, Any]) -> Place:
+    def from_state(self, state: Mapping[str, Any], weights: NewWeights | None = None) -> Place:
+        if weights is not None:
+            raise TypeError(f"weights must be None for a map-style dataset, got {weights!r}")
         try:
             epoch, used = int(state["epoch"]), int(state["used"])
             found = {name: state[name] for name in self._identity}

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import heapq
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -15,21 +16,27 @@ import numpy.typing as npt
 
 from .. import _core
 from .._storage.digest import digest_number
-from ..checks import check_choice, counted
+from ..checks import check_choice, check_integer, counted
+from .continuation import Continuation, continue_parts
 from .orders import ENDLESS, PositionOrder
 from .selection import Mask, Numbers
 from .shuffle import check_seed
 
 # The rules for the end of an epoch of a mixture.
-Stop: TypeAlias = Literal["first_exhausted", "all_exhausted", "endless"]
+Stop: TypeAlias = Literal["first_exhausted", "all_exhausted", "each_once", "endless"]
 
-STOP_CHOICES: tuple[Stop, ...] = ("first_exhausted", "all_exhausted", "endless")
+STOP_CHOICES: tuple[Stop, ...] = ("first_exhausted", "all_exhausted", "each_once", "endless")
+
+# One weight for each part; or such weights by the number of records of the epoch before them.
+Weights: TypeAlias = Sequence[float] | Mapping[int, Sequence[float]]
 
 # Choices are grouped into cells of this size: finding any of them takes computing one cell.
 CELL_BITS = 16
 CELL = 1 << CELL_BITS
 # Number of cells kept in memory, about 650 KB each.
 _CACHED_CELLS = 16
+# Parts that are counted one by one.
+_FEW_PARTS = 32
 
 
 class MixedOrder(PositionOrder):
@@ -45,61 +52,104 @@ class MixedOrder(PositionOrder):
 
     - ``"first_exhausted"``: An epoch ends before the first choice of a part that has no record
       left.
-    - ``"all_exhausted"``: A part that is chosen and has no record left drops out. The others
-      continue by their weights, so each record comes exactly once.
-    - ``"endless"``: An epoch never ends. An exhausted part starts again: its cycle c, counted from
-      0, in epoch e of the mixture is epoch ``e + c`` of its own order. The length is
+    - ``"all_exhausted"``: An exhausted part starts again, and an epoch ends with the last record
+      of the part that is the last to be exhausted once. This is the rule of that name in
+      ``interleave_datasets`` of Hugging Face Datasets: "stopped as soon as every samples of every
+      dataset has been added at least once".
+    - ``"each_once"``: A part that is chosen and has no record left drops out. The others
+      continue by their weights, so each record comes exactly once (part i ``repeat[i]`` times).
+    - ``"endless"``: An epoch never ends, and an exhausted part starts again. The length is
       :data:`~torchrec_io._order.orders.ENDLESS`.
+
+    Each cycle of a part has an order of its own. In epoch e of the mixture, cycle c of a part,
+    counted from 0, is epoch ``e * cycles + c`` of the part's own order, where ``cycles`` is its
+    number of cycles in an epoch; ``e + c`` if epochs never end.
 
     Instances are thread-safe and can be pickled if their parts can.
 
     Args:
-        parts: The orders.
-        weights: Weight of each part; positive, of any sum.
+        parts: The orders. Mixed orders may be among them.
+        weights: Weight of each part; positive, of any sum. Or weights by position: a mapping from
+            the first position of an epoch at which they are used, the first of them 0, to the
+            weights. These may be 0, but not always. If all records must come in an epoch, the last
+            ones are positive.
         seed: Any integer.
         stop: One of :data:`STOP_CHOICES`.
         bases: Number added to the record numbers of each part: that of its first record among all.
+        repeat: Number of cycles of each part in an epoch, for ``"each_once"``. Default: 1.
+        continuation: Where the parts continue in one epoch. That epoch has the records that are
+            left: a part that must not start again has those of its present cycle, and keys of
+            ``weights`` count the records that came before, too. None if there is no such epoch.
 
     Attributes:
         bases: Number added to the record numbers of each part.
+        source_bases: The same of each source. Sources are the parts, with the sources of a mixed
+            part in its place.
+        continuation: Where the parts continue in one epoch.
 
     Raises:
         ValueError: If there are no parts or more than 2**16, a weight is not positive and finite,
-            weights or bases do not match the parts, a part of an endless mixture has no records, or
-            ``stop`` is not one of its choices.
+            weights or bases do not match the parts, a part that starts again has no records, one
+            that must be exhausted is endless, or another argument is invalid.
     """
 
     def __init__(
         self,
         parts: Sequence[PositionOrder],
-        weights: Sequence[float],
+        weights: Weights,
         seed: int,
         stop: Stop,
+        *,
         bases: Sequence[int],
+        repeat: Sequence[int] | None = None,
+        continuation: Continuation | None = None,
     ) -> None:
         check_choice("stop", stop, STOP_CHOICES)
         if not 1 <= len(parts) <= CELL:
             raise ValueError(f"the number of parts must be from 1 to {CELL}, got {len(parts)}")
-        if not len(parts) == len(weights) == len(bases):
+        if len(bases) != len(parts):
             raise ValueError(
-                f"weights and bases must have one value for each of {counted(len(parts), 'part')}, "
-                f"got {len(weights)} and {len(bases)}"
+                f"bases must have one value for each of {counted(len(parts), 'part')}, "
+                f"got {len(bases)}"
             )
         self._parts = tuple(parts)
-        self._weights = tuple(float(weight) for weight in weights)
-        for number, weight in enumerate(self._weights):
-            if not (weight > 0 and math.isfinite(weight)):
-                raise ValueError(f"weight {number} must be positive and finite, got {weight}")
+        self._weights = _weights_by_position(weights, len(parts))
         self._seed = check_seed(seed)
         self._stop: Stop = stop
         self.bases = tuple(int(base) for base in bases)
+        self.source_bases: tuple[int, ...] = tuple(
+            base + inner
+            for part, base in zip(parts, self.bases, strict=True)
+            for inner in (part.source_bases if isinstance(part, MixedOrder) else (0,))
+        )
+        self._repeat = None if repeat is None else tuple(repeat)
+        self.continuation = continuation
         self._sizes = tuple(len(part) for part in self._parts)
-        if stop == "endless" and 0 in self._sizes:
-            raise ValueError(
-                f"every part of an endless mixture must have records, part {self._sizes.index(0)} "
-                "has none"
-            )
-        self._size = self._count()
+        self._check_parts()
+
+    def _check_parts(self) -> None:
+        """Raise ValueError if the weights or sizes of parts do not fit the end of an epoch."""
+        used = [max(each) for each in zip(*self._weights.values(), strict=True)]
+        last = [*self._weights.values()][-1]
+        for number, (size, most) in enumerate(zip(self._sizes, used, strict=True)):
+            if size > 0 and most == 0:
+                raise ValueError(f"weight {number} must be positive and finite, got {most}")
+            if size == 0 and most > 0 and self._stop in {"endless", "all_exhausted"}:
+                raise ValueError(
+                    f"with stop={self._stop!r} every part must have records, part {number} has none"
+                )
+            if self._stop not in {"each_once", "all_exhausted"}:
+                continue
+            if size == ENDLESS:
+                raise ValueError(
+                    f"part {number} is endless: stop must be 'endless' or 'first_exhausted', "
+                    f"got {self._stop!r}"
+                )
+            if size > 0 and last[number] == 0:
+                raise ValueError(
+                    f"the last weights must be positive with stop={self._stop!r}, which takes all "
+                    f"records, but weight {number} is 0"
+                )
 
     def __len__(self) -> int:
         return self._size
@@ -107,10 +157,41 @@ class MixedOrder(PositionOrder):
     @property
     def rule(self) -> str:
         """Weights and end of an epoch, as they are written in a call of ``mix``."""
-        return f"weights={list(self._weights)}, stop={self._stop!r}"
+        if self._repeat is not None:
+            return f"repeat={list(self._repeat)}"
+        return f"weights={self._given_weights}, stop={self._stop!r}"
+
+    @property
+    def _given_weights(self) -> Any:
+        """The weights as they were given: lists."""
+        if len(self._weights) == 1:
+            return list(self._weights[0])
+        return {begin: list(weights) for begin, weights in self._weights.items()}
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return MixedOrder, (self._parts, self._weights, self._seed, self._stop, self.bases)
+        made = functools.partial(
+            MixedOrder, bases=self.bases, repeat=self._repeat, continuation=self.continuation
+        )
+        return made, (self._parts, self._weights, self._seed, self._stop)
+
+    def continued(self, continuation: Continuation | None) -> MixedOrder:
+        """Return the same order whose parts continue in one epoch, or in none."""
+        other = copy.copy(self)
+        other.continuation = continuation
+        return other
+
+    def continued_after(self, state: Mapping[str, Any]) -> Continuation | None:
+        """Return where the parts continue after a state of another mixture; None at an epoch's end.
+
+        Raises:
+            StateMismatchError: If the state does not tell that.
+        """
+        parts = [part.describe() for part in self._parts]
+        return continue_parts(state, parts, self._start_of(state["epoch"]).epochs)
+
+    @property
+    def has_equal_epochs(self) -> bool:
+        return self.continuation is None
 
     @property
     def seed(self) -> int:
@@ -120,33 +201,33 @@ class MixedOrder(PositionOrder):
     def contains(self, numbers: Numbers) -> Mask:
         """Return whether each record may come in an epoch; see :meth:`PositionOrder.contains`."""
         found = np.empty(len(numbers), np.bool_)
-        for part, at, own in self.by_part(numbers):
-            found[at] = self._parts[part].contains(own)
+        for at, part in _groups(np.searchsorted(self.bases, numbers, side="right") - 1):
+            found[at] = self._parts[part].contains(numbers[at] - self.bases[part])
         return found
 
-    def part_of(self, numbers: Numbers) -> Numbers:
-        """Return the part of each record number; int64 ``[n]``."""
-        return np.searchsorted(self.bases, numbers, side="right") - 1
+    def source_of(self, numbers: Numbers) -> Numbers:
+        """Return the source of each record number; int64 ``[n]``."""
+        return np.searchsorted(self.source_bases, numbers, side="right") - 1
 
-    def by_part(self, numbers: Numbers) -> list[tuple[int, Numbers, Numbers]]:
-        """Return the records of each part that has any.
+    def by_source(self, numbers: Numbers) -> list[tuple[int, Numbers, Numbers]]:
+        """Return the records of each source that has any.
 
         Args:
             numbers: Record numbers; int64 ``[n]``.
 
         Returns:
-            The part, the positions of its records in ``numbers``, ascending, and their numbers in
-            the part; int64 ``[m]`` each.
+            The source, the positions of its records in ``numbers``, ascending, and their numbers in
+            the source; int64 ``[m]`` each.
         """
-        part_of = self.part_of(numbers)
-        places = [(part, np.flatnonzero(part_of == part)) for part in np.unique(part_of).tolist()]
-        return [(part, at, numbers[at] - self.bases[part]) for part, at in places]
+        found = self.source_of(numbers)
+        places = [(source, np.flatnonzero(found == source)) for source in np.unique(found).tolist()]
+        return [(source, at, numbers[at] - self.source_bases[source]) for source, at in places]
 
     def at(self, positions: Numbers, epoch: int) -> Numbers:
         """Return the record numbers at positions of an epoch's order.
 
         Args:
-            positions: int64 ``[n]``, each in ``0..len-1``.
+            positions: int64 ``[n]``, each in ``0..count-1``.
             epoch: Number of the epoch.
 
         Returns:
@@ -155,27 +236,67 @@ class MixedOrder(PositionOrder):
         Raises:
             IndexError: If a position is out of its range.
         """
-        chosen, ordinals = self.choices(positions)
+        chosen, ordinals = self.choices(positions, epoch)
         numbers = np.empty(len(positions), np.int64)
-        for part in np.unique(chosen).tolist():
-            at = np.flatnonzero(chosen == part)
+        for at, part in _groups(chosen):
             numbers[at] = self._records_of(part, ordinals[at], epoch) + self.bases[part]
         return numbers
 
     def describe(self) -> dict[str, Any]:
         """Return all that the order depends on."""
-        return {
+        weights = self._given_weights
+        if isinstance(weights, dict):  # JSON has no other keys
+            weights = {str(begin): each for begin, each in weights.items()}
+        described = {
             "parts": {str(i): part.describe() for i, part in enumerate(self._parts)},
-            "weights": list(self._weights),
+            "weights": weights,
             "seed": self._seed,
             "stop": self._stop,
         }
+        if self._repeat is not None or self._stop == "all_exhausted":
+            described["repeat"] = list(self._cycles)
+        if self.continuation is not None:
+            described["continued"] = self.continuation.describe()
+        return described
 
-    def choices(self, positions: Numbers) -> tuple[Numbers, Numbers]:
+    def describe_position(self, position: int, epoch: int) -> dict[str, Any]:
+        """Return what a state holds about a position, in addition to it, as JSON values.
+
+        Returns:
+            ``sources``, the number of records of each source that came in the epoch; and ``parts``,
+            from which a mixture of other weights or parts continues.
+        """
+        start = self._start_of(epoch)
+        parts = {
+            "position": start.position + position,
+            "epochs": list(start.epochs),
+            "taken": self.taken_before(position, epoch).tolist(),
+            "has_ended": position >= self.count(epoch),
+        }
+        return {"sources": self.count_sources(position, epoch), "parts": parts}
+
+    def count_sources(self, position: int, epoch: int) -> list[int]:
+        """Return the number of records of each source before a position of an epoch."""
+        counts: list[int] = []
+        taken = self.taken_before(position, epoch).tolist()
+        for part, size, first, count in zip(
+            self._parts, self._sizes, self._start_of(epoch).epochs, taken, strict=True
+        ):
+            if not isinstance(part, MixedOrder):
+                counts.append(count)
+                continue
+            cycles, rest = divmod(count, max(1, size))
+            whole = part.count_sources(size, first) if cycles else [0] * len(part.source_bases)
+            inner = part.count_sources(rest, first + cycles)
+            counts += [cycles * each + more for each, more in zip(whole, inner, strict=True)]
+        return counts
+
+    def choices(self, positions: Numbers, epoch: int = 0) -> tuple[Numbers, Numbers]:
         """Return the part chosen at each position, and the number of its earlier choices.
 
         Args:
-            positions: int64 ``[n]``, each in ``0..len-1``.
+            positions: int64 ``[n]``, each in ``0..count-1``.
+            epoch: Number of the epoch.
 
         Returns:
             Two int64 ``[n]``.
@@ -183,65 +304,192 @@ class MixedOrder(PositionOrder):
         Raises:
             IndexError: If a position is out of its range.
         """
-        if len(positions) and not 0 <= positions.min() <= positions.max() < self._size:
-            raise IndexError(f"a position lies outside 0..{self._size - 1}")
+        size = self.count(epoch)
+        if len(positions) and not 0 <= positions.min() <= positions.max() < size:
+            raise IndexError(f"a position lies outside 0..{size - 1}")
         chosen = np.empty(len(positions), np.int64)
         ordinals = np.empty(len(positions), np.int64)
-        phases = self._phases
+        phases, _ = self._planned(epoch)
         begins = [phase.begin for phase in phases]
         for at, number in _groups(np.searchsorted(begins, positions, side="right") - 1):
             phase = phases[number]
-            of_alive, since = phase.mix.choices(positions[at] - phase.begin)
-            chosen[at] = phase.parts[of_alive]
-            ordinals[at] = since + phase.taken[of_alive]
+            of_active, since = phase.mix.choices(positions[at] - phase.begin)
+            chosen[at] = phase.parts[of_active]
+            ordinals[at] = since + phase.taken[chosen[at]]
         return chosen, ordinals
 
     def _records_of(self, part: int, ordinals: Numbers, epoch: int) -> Numbers:
-        if self._stop != "endless":
-            return self._parts[part].at(ordinals, epoch)
+        first = self._start_of(epoch).epochs[part]
         numbers = np.empty(len(ordinals), np.int64)
         cycles, positions = np.divmod(ordinals, self._sizes[part])
         for at, cycle in _groups(cycles):
-            numbers[at] = self._parts[part].at(positions[at], epoch + cycle)
+            numbers[at] = self._parts[part].at(positions[at], first + cycle)
         return numbers
 
-    def _count(self) -> int:
+    @functools.cached_property
+    def _size(self) -> int:
         if self._stop == "endless":
             return ENDLESS
-        if self._stop == "all_exhausted":
-            return sum(self._sizes)
-        return self._phases[0].mix.end(self._sizes)
+        if self._stop == "each_once":
+            return sum(map(math.prod, zip(self._sizes, self._cycles, strict=True)))
+        return self._regular[1]
 
     @functools.cached_property
-    def _phases(self) -> tuple[_Phase, ...]:
-        """The phases of an epoch; there is one unless parts drop out."""
+    def _cycles(self) -> tuple[int, ...]:
+        """Number of cycles of each part in an epoch that ends."""
+        if self._stop != "all_exhausted":
+            return self._repeat or (1,) * len(self._parts)
+        taken = _taken_before(self._regular[0], len(self)).tolist()
+        return tuple(
+            -(-count // max(1, size)) for count, size in zip(taken, self._sizes, strict=True)
+        )
+
+    def _start_of(self, epoch: int) -> Continuation:
+        """Return where the parts are at the start of an epoch."""
+        if self.continuation is not None and self.continuation.epoch == epoch:
+            return self.continuation
+        epochs = tuple(epoch * cycles for cycles in self._cycles)
+        return Continuation(epoch, 0, epochs, (0,) * len(epochs))
+
+    def _is_continued(self, epoch: int) -> bool:
+        return self.continuation is not None and self.continuation.epoch == epoch
+
+    def count(self, epoch: int) -> int:
+        """Return the number of records in an epoch: the same in all in which no part continues."""
+        return self._planned(epoch)[1] if self._is_continued(epoch) else len(self)
+
+    def taken_before(self, position: int, epoch: int = 0) -> Numbers:
+        """Return the number of records of each part before a position of an epoch.
+
+        Args:
+            position: From 0 to the length of the epoch.
+            epoch: Number of the epoch.
+
+        Returns:
+            int64 ``[parts]``. In an epoch in which parts continue, it starts with their numbers.
+        """
+        phases, _ = self._planned(epoch)
+        if phases:
+            return _taken_before(phases, position)
+        return np.array(self._start_of(epoch).taken, np.int64)
+
+    def _planned(self, epoch: int) -> tuple[tuple[_Phase, ...], int]:
+        """Return the phases of an epoch, and its length."""
+        return self._rest if self._is_continued(epoch) else self._regular
+
+    @functools.cached_property
+    def _regular(self) -> tuple[tuple[_Phase, ...], int]:
+        """The phases of an epoch in which no part continues, and its length."""
+        return self._plan(0, np.zeros(len(self._parts), np.int64))
+
+    @functools.cached_property
+    def _rest(self) -> tuple[tuple[_Phase, ...], int]:
+        """The phases of the epoch in which parts continue, and its length."""
+        assert self.continuation is not None
+        return self._plan(self.continuation.position, np.array(self.continuation.taken, np.int64))
+
+    def _plan(self, before: int, taken: Numbers) -> tuple[tuple[_Phase, ...], int]:
+        """Return phases, and their length.
+
+        Args:
+            before: Number of records of the epoch that came before.
+            taken: Number of records of each part that came before; int64 ``[parts]``.
+        """
+        limits = self._limits(taken)
+        ends = [*(max(0, begin - before) for begin in [*self._weights][1:]), ENDLESS]
         phases: list[_Phase] = []
-        left = np.array(self._sizes, np.int64)
-        parts = np.arange(len(left))
         begin = 0
+        for end, weights in zip(ends, self._weights.values(), strict=True):
+            while begin < end:
+                is_active = np.array(weights) > 0
+                if self._stop == "each_once":
+                    is_active &= taken < limits
+                parts = np.flatnonzero(is_active)
+                if not len(parts):
+                    break  # the next weights are used at once
+                mix = _Choices([weights[part] for part in parts], f"mix:{self._seed}:{len(phases)}")
+                phases.append(_Phase(begin, parts, taken, mix))
+                length = self._length_of(phases[-1], limits - taken)
+                is_end = length < end - begin and self._stop != "each_once"
+                length = min(length, end - begin)
+                begin += length
+                if is_end or begin >= ENDLESS:
+                    return tuple(phases), begin
+                taken = taken.copy()
+                taken[parts] += mix.counts_before(length)
+        return tuple(phases), begin
+
+    def _limits(self, taken: Numbers) -> Numbers:
+        """Return the number of records of each part at which it is exhausted; int64 ``[parts]``.
+
+        Args:
+            taken: Number of its records that came before the epoch continues: whole cycles of them
+                are over.
+        """
+        sizes = np.array(self._sizes, np.int64)
+        if self._repeat is not None:
+            return sizes * np.array(self._repeat, np.int64)
         if self._stop == "all_exhausted":
-            parts = parts[left > 0]
-        while len(parts):
-            weights = [self._weights[part] for part in parts]
-            mix = _Choices(weights, f"mix:{self._seed}:{len(phases)}")
-            phases.append(_Phase(begin, parts, np.array(self._sizes)[parts] - left[parts], mix))
-            if self._stop != "all_exhausted":
-                break
-            end = mix.end(left[parts].tolist())
-            left[parts] -= mix.counts_before(end)
-            begin += end
-            parts = parts[left[parts] > 0]
-        return tuple(phases)
+            return sizes
+        return sizes * np.maximum(1, -(-taken // np.maximum(1, sizes)))
+
+    def _length_of(self, phase: _Phase, left: Numbers) -> int:
+        """Return the length of a phase whose weights do not change.
+
+        Args:
+            phase: The phase.
+            left: Number of records that each part has left; int64 ``[parts]``.
+        """
+        if self._stop == "endless":
+            return ENDLESS
+        if self._stop != "all_exhausted":
+            return phase.mix.end(left[phase.parts].tolist())
+        if (np.delete(left, phase.parts) > 0).any():
+            return ENDLESS
+        return phase.mix.end_of_first(left[phase.parts])
+
+
+def _taken_before(phases: Sequence[_Phase], position: int) -> Numbers:
+    """Return the number of records of each part before a position."""
+    phase = [each for each in phases if each.begin <= position][-1]
+    taken = phase.taken.copy()
+    taken[phase.parts] += phase.mix.counts_before(position - phase.begin)
+    return taken
+
+
+def _weights_by_position(weights: Weights, num_parts: int) -> dict[int, tuple[float, ...]]:
+    """Return weights by the first position at which they are used, in order.
+
+    Raises:
+        ValueError: If they do not match the parts, or a value is invalid.
+    """
+    given = dict(weights) if isinstance(weights, Mapping) else {0: weights}
+    begins = sorted(check_integer("the key of weights", begin) for begin in given)
+    if begins[:1] != [0]:
+        raise ValueError(f"the first key of weights must be 0, got {begins[0] if begins else {}}")
+    found = {begin: tuple(float(weight) for weight in given[begin]) for begin in begins}
+    for each in found.values():
+        if len(each) != num_parts:
+            raise ValueError(
+                f"weights must have one number for each of {counted(num_parts, 'dataset')}, "
+                f"got {len(each)}"
+            )
+        for number, weight in enumerate(each):
+            if not (weight >= 0 and math.isfinite(weight)):
+                raise ValueError(f"weight {number} must be positive and finite, got {weight}")
+        if not any(each):
+            raise ValueError(f"weights must hold a positive number, got {list(each)}")
+    return found
 
 
 @dataclass(frozen=True)
 class _Phase:
-    """A part of an epoch during which the same parts have records left.
+    """A part of an epoch during which the same parts are chosen, by the same weights.
 
     Attributes:
         begin: First position of the phase.
-        parts: Numbers of the parts that have records left.
-        taken: Number of records of each of them that came before.
+        parts: Numbers of the parts that are chosen.
+        taken: Number of records of each part, chosen or not, that came before.
         mix: The choices among them.
     """
 
@@ -293,10 +541,25 @@ class _Choices:
         positions = _cell_of(self, number).positions[self._begins[first] + ordinals[first]]
         return number * CELL + int(positions.min())
 
+    def end_of_first(self, sizes: Numbers) -> int:
+        """Return the first position before which each part was chosen ``sizes[part]`` times."""
+        cells, ordinals = np.divmod(sizes - 1, self._counts)
+        number = int(cells.max(initial=-1))
+        if number < 0:  # all sizes are at most 0
+            return 0
+        last = np.flatnonzero(cells == number)
+        positions = _cell_of(self, number).positions[self._begins[last] + ordinals[last]]
+        return number * CELL + int(positions.max()) + 1
+
     def counts_before(self, position: int) -> Numbers:
         """Return the number of choices of each part before a position; int64 ``[parts]``."""
         number, inside = divmod(position, CELL)
-        in_cell = np.bincount(_cell_of(self, number).chosen[:inside], minlength=len(self._counts))
+        cell = _cell_of(self, number)
+        if len(self._counts) > _FEW_PARTS:
+            in_cell = np.bincount(cell.chosen[:inside], minlength=len(self._counts))
+        else:  # a state is taken after each batch
+            by_part = np.split(cell.positions, self._begins[1:])
+            in_cell = np.array([own.searchsorted(np.int32(inside)) for own in by_part], np.int64)
         return self._counts * number + in_cell
 
     def make_cell(self, number: int) -> _Cell:

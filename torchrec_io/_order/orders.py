@@ -76,6 +76,11 @@ class Order(ABC):
     def count(self, epoch: int) -> int:
         """Return the number of units in an epoch."""
 
+    @property
+    def has_equal_epochs(self) -> bool:
+        """True if all epochs have the same number of units."""
+        return not (self.has_batches or self.has_rows)
+
     def guess_count(self) -> int:
         """Return about the number of units in an epoch, quickly: by default one for each record."""
         return len(self)

@@ -160,6 +160,7 @@ def from_state(
     order: Mapping[str, Any],
     batch_size: int | Ramp | None,
     world_size: int,
+    advice: str = "",
 ) -> Place:
     """Return the progress and the process layout of a state; the inverse of :func:`to_state`.
 
@@ -167,7 +168,25 @@ def from_state(
     step.
 
     Raises:
-        StateMismatchError: If the state belongs to another order or is not a state.
+        StateMismatchError: If the state belongs to another order, with some advice, or is not a
+            state.
+    """
+    progress, layout, saved = read_state(state)
+    size = batch_size.first if isinstance(batch_size, Ramp) else batch_size or 0
+    if size * world_size == layout.batch_size * layout.world_size:
+        saved["batch_size"] = _rescaled(saved.get("batch_size"), layout.batch_size, size)
+    now = {"batch_size": _described(batch_size), **order}
+    differences = "; ".join(_differences(saved, now, ""))
+    if differences:
+        raise StateMismatchError(f"the state does not match this dataset: {differences}{advice}")
+    return progress, layout
+
+
+def read_state(state: Mapping[str, Any]) -> tuple[Progress, ProcessLayout, dict[str, Any]]:
+    """Return the progress, the process layout and what defines the order of a state.
+
+    Raises:
+        StateMismatchError: If it is not a state.
     """
     try:
         if state["version"] != VERSION:
@@ -179,17 +198,9 @@ def from_state(
             raise ValueError(f"epoch {progress.epoch} is before {progress.first_epoch}, the first")
         layout = ProcessLayout(**_numbers(state, ProcessLayout, "by_"))
         EpochPlan(0, **dataclasses.asdict(layout))  # checks the ranges
-        saved = dict(state["order"])
-        size = batch_size.first if isinstance(batch_size, Ramp) else batch_size or 0
-        if size * world_size == layout.batch_size * layout.world_size:
-            saved["batch_size"] = _rescaled(saved.get("batch_size"), layout.batch_size, size)
+        return progress, layout, dict(state["order"])
     except (KeyError, TypeError, ValueError) as error:
         raise StateMismatchError(f"this is not a state of a dataset: {error!r}") from None
-    now = {"batch_size": _described(batch_size), **order}
-    differences = list(_differences(saved, now, ""))
-    if differences:
-        raise StateMismatchError("the state does not match this dataset: " + "; ".join(differences))
-    return progress, layout
 
 
 def _described(batch_size: int | Ramp | None) -> Any:

@@ -247,17 +247,18 @@ class DevicePrefetcher:
             raise self._state
         return dict(self._state)
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: Mapping[str, Any], **options: Any) -> None:
         """Resume the next iteration from a saved state.
 
         Args:
             state: A result of :meth:`state_dict`.
+            options: Keyword arguments of the method of the loader or its dataset.
 
         Raises:
             TypeError: If neither the loader nor its dataset has states.
             StateMismatchError: If the state does not match the dataset.
         """
-        self._stateful.load_state_dict(state)
+        self._stateful.load_state_dict(state, **options)
         self._drop_state()
 
     def _drop_state(self) -> None:
