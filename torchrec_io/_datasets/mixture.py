@@ -108,7 +108,7 @@ def mix(
         source: Name of an additional column with the number of each record's dataset, from 0:
             int64 ``[B]``. Default: there is none.
         options: Options of the mixture, in place of those of its datasets: ``batch_size``,
-            ``drop_last``, ``pack``, ``epochs``, ``rank``, ``world_size``, ``uneven``,
+            ``drop_last``, ``pack``, ``epochs``, ``rank``, ``world_size``, ``mesh``, ``uneven``,
             ``transform``, ``with_key``, ``on_error``, ``num_threads``. A ``transform`` is called
             with what the transforms of samples returned. ``pack`` needs datasets that are read
             alike, without ``source``.
@@ -158,7 +158,9 @@ def _mixed_options(parts: Sequence[IndexedPipeline], changes: Mapping[str, Any])
     each = [{**defaults_of(names), **part.options} for part in parts]  # other formats have fewer
     for options in filter(has_own_transform, each):
         options["transform"] = None
-    for name in sorted(names - changes.keys()):
+    ranks = {"rank", "world_size", "mesh"}
+    given = changes.keys() if ranks.isdisjoint(changes) else changes.keys() | ranks
+    for name in sorted(names - given):
         _check_alike(name, [options[name] for options in each])
     return change_options(MixOptions, each[0], changes)
 
