@@ -62,9 +62,8 @@ def find_mesh_rank(mesh: Any) -> MeshRank:
         ValueError: If it is neither, a dimension of it does not divide the data, or this process is
             not in it.
     """
-    distributed: Any = sys.modules.get("torch.distributed")
-    device_mesh = _device_mesh_type()
-    if device_mesh is not None and isinstance(mesh, device_mesh):
+    distributed = _distributed()
+    if distributed is not None and isinstance(mesh, _device_mesh_type()):
         dimensions = _dimensions_of(mesh)
         if any(each.has_same_records for each in dimensions):
             raise ValueError(
@@ -103,6 +102,11 @@ def _is_group(distributed: Any, mesh: Any) -> bool:
     return is_other or isinstance(mesh, distributed.ProcessGroup)
 
 
+def divides_data(mesh: Any) -> bool:
+    """Return whether all dimensions of a ``DeviceMesh`` have names of those that divide data."""
+    return all(each.divides_data for each in _dimensions_of(mesh))
+
+
 def find_mesh_problem() -> str | None:
     """Return why the global rank does not say which records a process reads; None if it does.
 
@@ -117,16 +121,12 @@ def find_mesh_problem() -> str | None:
 
 
 def _problem_of_meshes() -> str | None:
-    distributed: Any = sys.modules.get("torch.distributed")
-    device_mesh = _device_mesh_type()
-    if device_mesh is None or not distributed.is_initialized():
+    distributed = _distributed()
+    if distributed is None or not distributed.is_initialized():
         return None
     world_size = distributed.get_world_size()
-    # Objects refer to their type. isinstance() would ask other objects for attributes.
-    live = [each for each in gc.get_referrers(device_mesh) if type(each) is device_mesh]
-    found = [_dimensions_of(mesh) for mesh in live if mesh.get_coordinate() is not None]
     others = []
-    for dimensions in found:
+    for dimensions in _live_dimensions():
         is_world = math.prod(each.size for each in dimensions) == world_size
         if all(each.divides_data for each in dimensions):
             if is_world:
@@ -148,10 +148,31 @@ def _is_plain(dimensions: list[_Dimension]) -> bool:
     return len(dimensions) == 1 and dimensions[0].name in (None, "world")
 
 
-def _device_mesh_type() -> Any:
-    """Return the class of meshes, if the program can have any."""
+def _live_dimensions() -> list[list[_Dimension]]:
+    """Return the dimensions of the meshes of the program that contain this process."""
+    device_mesh = _device_mesh_type()
+    # Objects refer to their type. isinstance() would ask other objects for attributes.
+    live = [each for each in gc.get_referrers(device_mesh) if type(each) is device_mesh]
+    try:
+        return [_dimensions_of(mesh) for mesh in live if mesh.get_coordinate() is not None]
+    except (AttributeError, RuntimeError):  # meshes without a backend, or of another torch
+        return []
+
+
+def _distributed() -> Any:
+    """Return ``torch.distributed`` if the program uses it, without importing it."""
+    module: Any = sys.modules.get("torch.distributed")
+    return None if module is None or not module.is_available() else module
+
+
+def _device_mesh_type() -> type[Any]:
+    """Return the class of meshes; another class if the program has none."""
     module = sys.modules.get("torch.distributed.device_mesh")
-    return getattr(module, "DeviceMesh", None)
+    return getattr(module, "DeviceMesh", _NoMesh)
+
+
+class _NoMesh:
+    """Class of no object."""
 
 
 def _dimensions_of(mesh: Any) -> list[_Dimension]:

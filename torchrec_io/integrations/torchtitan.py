@@ -30,11 +30,13 @@ class TFRecordDataLoader(BaseDataLoader):  # type: ignore[misc]  # torchtitan ha
 
         Attributes:
             make_dataset: Called with the sequence length, and ``rank``, ``world_size``,
-                ``batch_size`` and ``epochs``, which it must pass to the dataset that it returns.
+                ``batch_size``, ``drop_last`` and ``epochs``, which it must pass to the dataset that
+                it returns.
             split_batch: Function that makes ``(inputs, labels)`` of a batch. By default the batch
                 has packed rows with labels (``Pack(..., labels="next")``).
             infinite: Whether to read the records endlessly. torchtitan's validation sets it.
             epochs: Number of epochs if that is False.
+            drop_last: Whether to leave out the last batch of an epoch if it has fewer rows.
             num_workers: Number of worker processes of :func:`make_loader`.
         """
 
@@ -42,6 +44,7 @@ class TFRecordDataLoader(BaseDataLoader):  # type: ignore[misc]  # torchtitan ha
         split_batch: Callable[[Any], tuple[dict[str, Tensor], Tensor]] | None = None
         infinite: bool = True
         epochs: int = 1
+        drop_last: bool = True
         num_workers: int = 0
 
     def __init__(
@@ -65,6 +68,7 @@ class TFRecordDataLoader(BaseDataLoader):  # type: ignore[misc]  # torchtitan ha
             "rank": dp_rank,
             "world_size": dp_world_size,
             "batch_size": local_batch_size,
+            "drop_last": config.drop_last,
             "epochs": None if config.infinite else config.epochs,
         }
         dataset = config.make_dataset(seq_len, **options)
