@@ -9,8 +9,7 @@ import sys
 from typing import Any, NamedTuple
 
 # Words in names of dimensions that divide the data: those of PyTorch's tutorials ("dp",
-# "dp_replicate", "dp_shard"), Lightning ("data_parallel"), Accelerate and torchtitan ("batch",
-# "fsdp").
+# "dp_replicate", "dp_shard") and of trainers ("data_parallel", "fsdp", "batch").
 _DATA_PARALLEL = frozenset(["dp", "ddp", "fsdp", "hsdp", "data", "batch", "replicate", "shard"])
 # Words in names of dimensions whose processes read the same records.
 _SAME_RECORDS = frozenset(
