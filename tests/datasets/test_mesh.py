@@ -45,7 +45,8 @@ def test_the_rank_counts_coordinates_row_by_row(
     world = math.prod(sizes)
     rank = data.draw(st.integers(0, world - 1))
     chosen = data.draw(st.sets(st.integers(0, len(sizes) - 1), min_size=1).map(sorted))
-    coordinates, rest = [], rank
+    coordinates: list[int] = []
+    rest = rank
     for size in reversed(sizes):
         rest, coordinate = divmod(rest, size)
         coordinates.insert(0, coordinate)

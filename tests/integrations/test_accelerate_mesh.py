@@ -16,6 +16,11 @@ from tests.support.meshes import being_rank
 SCHEMA = {"id": tio.FixedLenFeature([], "int64")}
 RANK = 2  # of 4
 
+# Number of records in the last step that ``gather_for_metrics`` keeps; -1 for all.
+REMAINDERS = {
+    "all processes share": ({"dp_replicate_size": 2, "dp_shard_size": 2}, 63 % 16),
+    "peers read the same": ({"dp_shard_size": 2, "tp_size": 2}, -1),
+}
 # Sizes of dimensions, how the dataset is read, and the records that come first, or what the error
 # advises.
 BOTH = {"dp_shard_size": 2, "tp_size": 2}
@@ -41,8 +46,8 @@ CASES: dict[str, tuple[dict[str, int], str, list[int] | str]] = {
 }
 
 
-def outcomes_of(paths: list[str]) -> dict[str, list[int] | str]:
-    """Return the first batch of each case, or its error."""
+def outcomes_of(paths: list[str]) -> dict[str, list[int] | str | int]:
+    """Return the first batch of each case, or its error; and the remainders."""
     from accelerate import Accelerator, ParallelismConfig  # noqa: PLC0415  # in a process of its own only
     from accelerate.data_loader import prepare_data_loader  # noqa: PLC0415
     from accelerate.state import AcceleratorState, GradientState, PartialState  # noqa: PLC0415
@@ -62,25 +67,38 @@ def outcomes_of(paths: list[str]) -> dict[str, list[int] | str]:
             torch_device_mesh=mesh,
         )
 
-    outcomes: dict[str, list[int] | str] = {}
-    for name, (sizes, how, _) in CASES.items():
+    def remainder_of(config: Any, mesh: Any) -> int:
+        options: dict[str, Any] = {"split": "[:63]", "batch_size": 4, "uneven": "pad"}
+        data_mesh = mesh[tuple(config.dp_dim_names)]
+        for _ in tio.make_loader(tio.TFRecordDataset(paths, SCHEMA, mesh=data_mesh, **options)):
+            remainder: int = GradientState().remainder
+        return remainder
+
+    outcomes: dict[str, list[int] | str | int] = {}
+    cases = {name: case[:2] for name, case in CASES.items()}
+    cases |= {name: (sizes, "remainder") for name, (sizes, _) in REMAINDERS.items()}
+    for name, (sizes, how) in cases.items():
         # A dispatcher reads in the first process.
         with being_rank(0 if "dispatched" in name else RANK, 4):
             Accelerator(cpu=True)
             config = ParallelismConfig(**sizes)
             mesh = config.build_device_mesh("cpu")
             try:
+                if how == "remainder":
+                    outcomes[name] = remainder_of(config, mesh)
+                    continue
                 outcomes[name] = next(iter(open_loader(config, mesh, how)))["id"].tolist()
             except ValueError as error:
                 outcomes[name] = str(error)
-            for state in (AcceleratorState, GradientState, PartialState):
-                state._shared_state.clear()
-            del mesh
+            finally:
+                for state in (AcceleratorState, GradientState, PartialState):
+                    state._shared_state.clear()
+                del mesh
     return outcomes
 
 
 @pytest.fixture(scope="module")
-def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[int] | str]:
+def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[int] | str | int]:
     paths = write_files(tmp_path_factory.mktemp("accelerate"), [40, 24])
     context = multiprocessing.get_context("forkserver")
     with ProcessPoolExecutor(1, mp_context=context) as pool:
@@ -88,9 +106,14 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[int] | 
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_what_a_process_reads(outcomes: dict[str, list[int] | str], name: str) -> None:
+def test_what_a_process_reads(outcomes: dict[str, list[int] | str | int], name: str) -> None:
     expected = CASES[name][-1]
     if isinstance(expected, str):
         assert expected in str(outcomes[name])
     else:
         assert outcomes[name] == expected
+
+
+@pytest.mark.parametrize("name", REMAINDERS)
+def test_records_that_metrics_keep(outcomes: dict[str, list[int] | str | int], name: str) -> None:
+    assert outcomes[name] == REMAINDERS[name][1]

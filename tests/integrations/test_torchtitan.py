@@ -64,7 +64,8 @@ def loader_class() -> Iterator[Any]:
 def paths(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     path = tmp_path_factory.mktemp("torchtitan") / "tokens.tfrecord"
     lengths = [1 + number % 5 for number in range(320)]
-    return [write_tfrecord(path, [example_of(tokens=[*range(length)]) for length in lengths])]
+    write_tfrecord(path, [example_of(tokens=[*range(length)]) for length in lengths])
+    return [str(path)]
 
 
 @pytest.fixture
@@ -95,7 +96,7 @@ def rows_of(batches: Any) -> list[list[int]]:
 
 def test_batches_are_inputs_and_labels(config: Any) -> None:
     loader = build(config)
-    assert isinstance(loader, Stateful)
+    assert issubclass(type(loader), Stateful)
     inputs, labels = next(iter(loader))
     assert inputs.keys() == {"input", "positions"}
     for tensor in (*inputs.values(), labels):

@@ -49,7 +49,7 @@ from .._tensors.trainers import trainer_hooks
 from ..checks import check_integer, counted
 from .images import describe_images, image_features
 from .loop_stats import LoopStats
-from .resumable import ResumableLoader
+from .resumable import Loop, ResumableLoader
 from .sampling import SamplerEpochs, UnusedItems
 
 if TYPE_CHECKING:
@@ -118,12 +118,21 @@ class Loader(Generic[Item_co]):
                     # Copies to the device may be ahead of the loop.
                     if taken == loop.num_yielded and loop.is_at_end():
                         if mark_end is not None:
-                            mark_end(loop.num_unrepeated())
+                            mark_end(self._num_unrepeated(loop))
                         self._batches.end(loop)
                     yield item
             self._batches.end(loop)
         finally:
             self._has_loop = False
+
+    def _num_unrepeated(self, loop: Loop) -> int | None:
+        """Return the number of records in the last step of all processes, without repeated ones.
+
+        It is not known if not all processes share the records: peers have the same ones.
+        """
+        _, num_processes = resolve_rank(None, None)
+        is_shared_by_all = self._batches.epochs.partition.world_size == num_processes
+        return loop.num_unrepeated() if is_shared_by_all else None
 
     def __len__(self) -> int:
         """Return the number of batches in an iteration.

@@ -7,9 +7,10 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-import torch.distributed.checkpoint as dcp
 from torch import nn
 from torch.distributed.checkpoint.state_dict import get_model_state_dict
+from torch.distributed.checkpoint.state_dict_loader import load
+from torch.distributed.checkpoint.state_dict_saver import save
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.fsdp import fully_shard
 
@@ -63,14 +64,14 @@ def run_resumably(
     loader = make_loader(cell, dataset)
     state = {"model": get_model_state_dict(model), "data": loader}
     if resume_at is not None:
-        dcp.load(state, checkpoint_id=f"{folder}/{resume_at}")
+        load(state, checkpoint_id=f"{folder}/{resume_at}")
     for _ in range(EPOCHS - loader.state_dict()["epoch"]):
         numbers.begin()
         for batch in loader:
             numbers.add(batch["id"])
             step(batch)
             if numbers.num_steps in save_at:
-                dcp.save(state, checkpoint_id=f"{folder}/{numbers.num_steps}")
+                save(state, checkpoint_id=f"{folder}/{numbers.num_steps}")
     dist.destroy_process_group()
 
 
