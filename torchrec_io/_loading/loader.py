@@ -128,11 +128,13 @@ class Loader(Generic[Item_co]):
     def _num_unrepeated(self, loop: Loop) -> int | None:
         """Return the number of records in the last step of all processes, without repeated ones.
 
-        It is not known if not all processes share the records: peers have the same ones.
+        It is not known with a mesh that not all processes divide: peers have the same records.
         """
-        _, num_processes = resolve_rank(None, None)
-        is_shared_by_all = self._batches.epochs.partition.world_size == num_processes
-        return loop.num_unrepeated() if is_shared_by_all else None
+        if isinstance(self.dataset, RecordDataset):
+            mesh = self.dataset._session.pipeline.options["mesh"]
+            if mesh is not None and mesh.world_size != resolve_rank(None, None)[1]:
+                return None
+        return loop.num_unrepeated()
 
     def __len__(self) -> int:
         """Return the number of batches in an iteration.
