@@ -39,6 +39,7 @@ _REASONS = {
     "_datasets/packing.py": "DecodeError",
     "_datasets/transform.py": "TransformError",
     "_images/jpeg_markers.py": "DecodeError",
+    "_order/mesh.py": "ValueError",
     "_parsing/columns": "DecodeError",
     "_schema/feature.py": "SchemaError",
     "_schema/image_spec.py": "SchemaError",

@@ -19,6 +19,7 @@ import torchrec_io as tio
 from tests.support import datasets
 from tests.support.datasets import open_records, record
 from tests.support.epochs import pause
+from tests.support.meshes import being_rank, mesh_of
 from tests.support.states import rest_of, through_json
 from tests.support.tfrecord import frame
 from tests.support.web import web_server
@@ -87,7 +88,7 @@ def open_loader(
     kind: str,
     workers: int,
     *,
-    ranks: tuple[int, int] = (0, 1),
+    ranks: tuple[Any, Any] = (0, 1),
     **options: Any,
 ) -> Any:
     """Return a loader of shuffled items. ``ranks`` is a rank and the number of ranks."""
@@ -174,6 +175,19 @@ def test_another_world_size(files: Files, source: str, kind: str, workers: int) 
             resumed.load_state_dict(state)
         seen += rows_of(resumed)
     assert flat(seen) == ROWS
+
+
+@pytest.mark.parametrize(
+    ("source", "kind", "workers"), [case for case in CASES if case[1] != "map-style"]
+)
+def test_a_mesh(files: Files, source: str, kind: str, workers: int) -> None:
+    """Peers outside of the mesh read the records of one rank of two."""
+    for rank in (1, 2):
+        expected = rows_of(open_loader(files, source, kind, workers, ranks=(rank // 2, 2)))
+        with being_rank(rank, 4):
+            mesh = mesh_of(dp=2, tp=2)["dp"]
+            loader = open_loader(files, source, kind, workers, ranks=(None, None), mesh=mesh)
+            assert rows_of(loader) == expected
 
 
 @each_case

@@ -60,6 +60,7 @@ def test_each_public_name_has_one_place_on_an_api_page() -> None:
     }
     in_rooms |= {
         "torchrec_io.integrations.lightning.SetEpoch",
+        "torchrec_io.integrations.torchtitan.TFRecordDataLoader",
         "torchrec_io.integrations.transformers.ResumeLoader",
     }
     assert set(shown) == {f"torchrec_io.{name}" for name in public_names(tio)} | in_rooms | GIVEN

@@ -187,6 +187,28 @@ def test_the_rest_of_an_epoch_follows(workers: int, on_error: str, tmp_path: Pat
     assert ids_of(loader) == epochs[1]
 
 
+@pytest.mark.parametrize("sort", OF_WORKERS)
+def test_states_of_the_workers_of_another_rank(paths: list[str], sort: str) -> None:
+    def loader_of(rank: int) -> Loader[Any]:
+        options: dict[str, Any] = {"rank": rank, "world_size": 2, "uneven": "keep", "shuffle": 5}
+        if sort != "samples":
+            options["batch_size"] = 2
+        dataset = open_records(paths, stream=sort == "stream", on_error="skip", **options)
+        return tio.make_loader(dataset, num_workers=2)
+
+    loaders = [loader_of(rank) for rank in range(2)]
+    loops = [iter(loader) for loader in loaders]
+    for loop in loops:
+        ids_of(itertools.islice(loop, 3))
+    state, resumed = through_json(loaders[1].state_dict()), loader_of(0)
+    if sort == "stream":
+        with pytest.raises(tio.StateMismatchError, match="only with the same rank"):
+            resumed.load_state_dict(state)
+    else:
+        resumed.load_state_dict(state)
+        assert ids_of(resumed) == ids_of(loops[0])
+
+
 def test_a_map_style_dataset_resumes_by_count(tmp_path: Path) -> None:
     dataset = tio.TFRecordMapDataset(write_files(tmp_path, [50]), SCHEMA)
     loader = tio.make_loader(dataset, batch_size=10)

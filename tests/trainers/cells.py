@@ -19,10 +19,11 @@ ACCUMULATED = 5  # batches in a step of modes that accumulate; epochs end within
 LIMIT = 5  # steps in an epoch, where a trainer limits them
 
 LOADERS = ("DataLoader", "make_loader", "StatefulDataLoader")
-TRAINERS = ("ddp", "accelerate", "transformers", "lightning")
+TRAINERS = ("ddp", "fsdp2", "accelerate", "transformers", "lightning")
 MODES = {
     # A loop of one's own, which sets the epoch or does not, or whose ranks have lanes.
     "ddp": ("set_epoch", "automatic", "lanes"),
+    "fsdp2": ("mesh",),  # the processes of a device mesh share the records
     "accelerate": (
         # Accelerate's options: one process reads for all, or each process reads and keeps a part;
         # batches are those of a process, or are split among the processes.
@@ -94,8 +95,8 @@ class Cell:
             return False  # map-style datasets have no rank
         if self.mode == "automatic" and self.kind == "map":
             return False  # PyTorch's samplers are told the epoch
-        if self.mode == "lanes" and self.kind == "map":
-            return False  # map-style datasets have no shuffle
+        if self.mode in ("lanes", "mesh") and self.kind == "map":
+            return False  # map-style datasets have no shuffle, and no mesh
         return self.mode not in ("unprepared", "ranked prepared") or self.loader != "make_loader"
 
 

@@ -22,6 +22,7 @@ from typing import Any
 
 LOOPS = {
     "ddp": "tests.trainers.loops.ddp",
+    "fsdp2": "tests.trainers.loops.fsdp2",
     "accelerate": "tests.trainers.loops.hf_accelerate",
     "transformers": "tests.trainers.loops.hf_trainer",
     "lightning": "tests.trainers.loops.lightning",

@@ -8,6 +8,7 @@ from tests.trainers.cells import LOADERS, TRAINERS, Cell, all_cells
 
 TITLES = {
     "ddp": "a loop of your own",
+    "fsdp2": "FSDP2",
     "accelerate": "Accelerate",
     "transformers": "`transformers.Trainer`",
     "lightning": "Lightning",

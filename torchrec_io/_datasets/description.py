@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from .session import Session
 
 # Options that the description shows in another way.
-_SHOWN_APART = frozenset({"rank", "world_size"})
+_SHOWN_APART = frozenset({"rank", "world_size", "mesh"})
 
 
 def describe(name: str, session: Session) -> str:
@@ -64,7 +64,8 @@ def describe_share(session: Session) -> str | None:
         return f"unknown rank ({error})"
     if partition.world_size == 1:
         return None
-    source = rank_source(partition.options["rank"])
+    options = partition.options
+    source = rank_source(options["rank"], has_mesh=options["mesh"] is not None)
     return f"rank {partition.rank} of {partition.world_size} ({source})"
 
 

@@ -155,9 +155,9 @@ def mix(
             none.
         options: Options of the mixture, in place of those of its datasets: ``batch_size``,
             ``drop_last``, ``pack``, ``epochs``, ``steps_per_epoch``, ``rank``, ``world_size``,
-            ``uneven``, ``transform``, ``with_key``, ``on_error``, ``num_threads``. A ``transform``
-            is called with what the transforms of samples returned. ``pack`` needs datasets that
-            are read alike, without ``source``.
+            ``mesh``, ``uneven``, ``transform``, ``with_key``, ``on_error``, ``num_threads``. A
+            ``transform`` is called with what the transforms of samples returned. ``pack`` needs
+            datasets that are read alike, without ``source``.
 
     Raises:
         ValueError: If weights do not match the datasets or are not positive, the datasets differ
@@ -249,7 +249,9 @@ def _mixed_options(parts: Sequence[Pipeline], changes: Mapping[str, Any]) -> dic
     each = [{**defaults_of(names), **part.options} for part in parts]  # other formats have fewer
     for options in filter(has_own_transform, each):
         options["transform"] = None
-    for name in sorted(names - changes.keys()):
+    ranks = {"rank", "world_size", "mesh"}
+    given = changes.keys() if ranks.isdisjoint(changes) else changes.keys() | ranks
+    for name in sorted(names - given):
         _check_alike(name, [options[name] for options in each])
     return change_options(MixOptions, each[0], changes)
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal, TypeAlias, TypedDict, TypeVar
 
 from .._order.distributed import resolve_rank
+from .._order.mesh import find_mesh_rank
 from .._order.pack import Pack
 from .._order.plan import UNEVEN_CHOICES, Uneven
 from .._order.ramp import Ramp
@@ -25,6 +26,8 @@ from ..errors import TorchRecIOError
 ErrorPolicy: TypeAlias = Literal["raise", "skip"] | Callable[[TorchRecIOError], Any]
 # The name of a feature; integers, one for each record: an array or a Tensor; or None.
 LengthKey: TypeAlias = Any
+# A DeviceMesh or ProcessGroup. torch.distributed is not imported for it.
+Mesh: TypeAlias = Any
 
 _Decorated = TypeVar("_Decorated")
 
@@ -45,7 +48,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
         "num_threads",
     ),
     "Batches by length and packed rows": ("batch_tokens", "length_key", "pack"),
-    "Several ranks": ("rank", "world_size", "uneven"),
+    "Several ranks": ("rank", "world_size", "mesh", "uneven"),
     "Remote and compressed files": ("storage_options", "cache", "cache_bytes"),
     "Rarely needed": ("with_key", "index", "compression", "verify_crc", "max_record_bytes"),
 }
@@ -136,6 +139,11 @@ def _check_on_error(name: str, value: Any) -> Any:
     return value
 
 
+def _check_mesh(_: str, value: Any) -> Any:
+    # The mesh itself is not kept: it cannot be pickled.
+    return None if value is None else find_mesh_rank(value)
+
+
 def _none_or(kind: type, wanted: str) -> Callable[[str, Any], Any]:
     def check(name: str, value: Any) -> Any:
         if value is not None and not isinstance(value, kind):
@@ -176,6 +184,8 @@ class LoopOptions(TypedDict, total=False):
         rank: Rank of this training process. By default it and ``world_size`` are found in
             ``torch.distributed`` or torchrun's environment; else there is one.
         world_size: Number of training processes that share the records.
+        mesh: The processes that share the records, in place of both numbers: a ``DeviceMesh`` such
+            as ``mesh["dp"]``, or a ``ProcessGroup``. See docs/meshes.md.
     """
 
     drop_last: Annotated[bool, Option(False)]
@@ -184,6 +194,7 @@ class LoopOptions(TypedDict, total=False):
     num_threads: Annotated[int | None, Option(None, _none_or_at_least(1))]
     rank: Annotated[int | None, Option(None, _none_or_at_least(0))]
     world_size: Annotated[int | None, Option(None, _none_or_at_least(1))]
+    mesh: Annotated[Mesh | None, Option(None, _check_mesh)]
 
 
 @_documented
@@ -362,9 +373,8 @@ class LengthItemOptions(BatchItemOptions, total=False):
     """The kind of items of a dataset that can make batches by length.
 
     Attributes:
-        batch_tokens: Maximum padded size of a batch: its number of records times its longest
-            length. Batches then hold at most ``batch_size`` records of similar length. See
-            docs/batching.md.
+        batch_tokens: Maximum padded size of a batch of records of similar length: their number, at
+            most ``batch_size``, times the longest length. See docs/batching.md.
     """
 
     batch_tokens: Annotated[int | None, Option(None, _none_or_at_least(1))]
@@ -507,7 +517,7 @@ def change_options(
                 f"unexpected keyword argument {name!r}: the options are {', '.join(definitions)}"
             )
     changed = {name: definitions[name].check(name, value) for name, value in changes.items()}
-    options = {**options, **changed}
+    options = {**options, **_with_mesh(options, changed)}
     if options.get("drop_last") and not makes_batches(options):
         raise ValueError("drop_last needs a batch_size")
     if options.get("pack") is not None:
@@ -526,6 +536,20 @@ def change_options(
             raise ValueError("steps_per_epoch must be None for a shuffle with lanes")
     resolve_rank(options.get("rank"), options.get("world_size"))
     return options
+
+
+def _with_mesh(options: Mapping[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    """Return changes of options with the rank that a mesh gives, or no longer gives."""
+    mesh = changes.get("mesh")
+    if mesh is not None:
+        if changes.get("rank") is not None or changes.get("world_size") is not None:
+            raise ValueError("rank and world_size must be None with a mesh, which has both")
+        return {**changes, "rank": mesh.rank, "world_size": mesh.world_size}
+    if not changes.keys().isdisjoint({"rank", "world_size"}):
+        return {**changes, "mesh": None}
+    if "mesh" in changes and options["mesh"] is not None:
+        return {**changes, "rank": None, "world_size": None}
+    return changes
 
 
 def _check_packed(options: Mapping[str, Any]) -> None:

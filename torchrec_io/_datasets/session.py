@@ -16,6 +16,7 @@ import torch
 from torch.utils.data import get_worker_info
 
 from .._order.continuation import saved_continuation
+from .._order.mesh import find_mesh_problem
 from .._order.mixture import MixedOrder
 from .._order.progress import Place, Progress, from_state, place_of, read_state, to_state
 from .._order.ramp import Ramp
@@ -63,6 +64,7 @@ class PickledIn(NamedTuple):
         pid: Its process identifier.
         loader: The loader of a trainer that was reading it.
         makes_dicts: Whether ``default_collate`` made dicts of its samples.
+        mesh_problem: Why the rank is wrong; None if it is right.
     """
 
     rank: int
@@ -70,6 +72,7 @@ class PickledIn(NamedTuple):
     pid: int
     loader: TrainerLoader | None
     makes_dicts: bool
+    mesh_problem: str | None
 
 
 class Session(Epochs):
@@ -110,6 +113,7 @@ class Session(Epochs):
         self.newest: Position | None = None
         # Number of iterations that this process began as a worker.
         self._times_begun = 0
+        self._is_mesh_checked = False
         self._meter: IterationMeter | None = None  # of the last iteration in this process
         self._window = StatsWindow()
         errors = ErrorHandler(pipeline.options["on_error"], self.state.counters)
@@ -135,7 +139,11 @@ class Session(Epochs):
         return {
             **self.__dict__,
             "_pickled_in": PickledIn(
-                *self._rank(), os.getpid(), self._trainer_loader, makes_dicts()
+                *self._rank(),
+                os.getpid(),
+                self._trainer_loader,
+                makes_dicts(),
+                self._find_mesh_problem(),
             ),
             "_own_state": self.state,
             "_latest": LatestPosition(),
@@ -180,6 +188,24 @@ class Session(Epochs):
             return 0, 1  # the trainer divides what the dataset yields
         # Another training process has a rank of its own.
         return resolved_rank(self.pipeline.options)
+
+    def _find_mesh_problem(self) -> str | None:
+        """Return why the rank is not that of a share of the records; None if it is."""
+        parent = self._pickled_in_parent()
+        if parent is not None:
+            return parent.mesh_problem
+        if self.pipeline.options["rank"] is not None or self._trainer_loader is not None:
+            return None
+        return find_mesh_problem()
+
+    def _check_mesh(self) -> None:
+        """Raise ValueError if the rank is not that of a share of the records."""
+        if self._is_mesh_checked:  # once: objects of the whole process are searched
+            return
+        problem = self._find_mesh_problem()
+        if problem is not None:
+            raise ValueError(problem)
+        self._is_mesh_checked = True
 
     def _pickled_in_parent(self) -> PickledIn | None:
         """Return the process that started this worker, if the dataset was pickled for it."""
@@ -226,6 +252,7 @@ class Session(Epochs):
 
     def iterate(self) -> Iterator[Any]:
         """Start an iteration of this process and return its items."""
+        self._check_mesh()
         worker = get_worker_info()
         self.state.is_in_workers = int(worker is not None)
         partition = self.partition

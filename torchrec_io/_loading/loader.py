@@ -51,7 +51,7 @@ from .._tensors.trainers import trainer_hooks
 from ..checks import check_integer, counted
 from .images import describe_images, image_features
 from .loop_stats import LoopStats
-from .resumable import ResumableLoader
+from .resumable import Loop, ResumableLoader
 from .sampling import SamplerEpochs, UnusedItems
 
 if TYPE_CHECKING:
@@ -120,12 +120,23 @@ class Loader(Generic[Item_co]):
                     # Copies to the device may be ahead of the loop.
                     if taken == loop.num_yielded and loop.is_at_end():
                         if mark_end is not None:
-                            mark_end(loop.num_unrepeated())
+                            mark_end(self._num_unrepeated(loop))
                         self._batches.end(loop)
                     yield item
             self._batches.end(loop)
         finally:
             self._has_loop = False
+
+    def _num_unrepeated(self, loop: Loop) -> int | None:
+        """Return the number of records in the last step of all processes, without repeated ones.
+
+        It is not known with a mesh that not all processes divide: peers have the same records.
+        """
+        if isinstance(self.dataset, RecordDataset):
+            mesh = self.dataset._session.pipeline.options["mesh"]
+            if mesh is not None and mesh.world_size != resolve_rank(None, None)[1]:
+                return None
+        return loop.num_unrepeated()
 
     def __len__(self) -> int:
         """Return the number of batches in an iteration.

@@ -10,6 +10,7 @@ from typing import Any, cast
 import torch
 
 from .._datasets.epochs import Epochs, NewWeights
+from .._datasets.partition import RecordPartition
 from .._datasets.position import Position
 from .._datasets.session import Session
 from .._order.progress import PLACE_NUMBERS, Place, ProcessLayout, Progress, place_numbers
@@ -228,8 +229,18 @@ class ResumableLoader:
             raise StateMismatchError("this is not a state of a loader: workers are missing in it")
         partition = self.epochs.partition
         is_at_end = has_ended or all(partition.is_done(*place) for place in places)
+        places = [self._own_place(place, partition) for place in places]
         is_entered = self.epochs.enter(places[0][0], is_at_end=is_at_end)
         self._resumed = places if is_entered else None
+
+    def _own_place(self, place: Place, partition: RecordPartition) -> Place:
+        """Return the position of a worker of this rank that is as far as one of any rank.
+
+        Raises:
+            StateMismatchError: If it does not follow from that.
+        """
+        layout = partition.layout(place[1].worker, self.num_workers)
+        return partition.moved(*place, layout), layout
 
 
 def _shared_starts(processes: int) -> torch.Tensor:

@@ -26,12 +26,15 @@ def resolve_rank(rank: int | None, world_size: int | None) -> tuple[int, int]:
     return check_integer("rank", rank, 0, world_size - 1), world_size
 
 
-def rank_source(rank: int | None) -> str:
+def rank_source(rank: int | None, *, has_mesh: bool = False) -> str:
     """Return the name of the source that :func:`resolve_rank` takes the rank from.
 
     Args:
         rank: Explicit rank, if there is one.
+        has_mesh: Whether that is the rank in a mesh.
     """
+    if has_mesh:
+        return "of its mesh"
     if rank is not None:
         return "as given"
     return "of torch.distributed" if _from_torch() else "of torchrun's environment"

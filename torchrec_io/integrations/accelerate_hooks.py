@@ -21,6 +21,7 @@ from accelerate.state import GradientState, PartialState, is_initialized
 from torch.utils.data import default_collate, get_worker_info
 from torch.utils.data._utils.collate import default_convert
 
+from .._order.mesh import divides_data
 from .._tensors.collate import collate
 from .._tensors.trainers import ReadDataset, TrainerHooks, TrainerLoader
 from .prepared_loader import MISSING, PreparedLoader
@@ -73,10 +74,19 @@ def _prepared_loader(part: object) -> PreparedLoader | None:
             loader.split_batches,
             is_dispatcher=True,
             keeps_columns=loader.collate_fn in (None, default_convert, default_collate, collate),
+            has_peers=_has_peers(loader.torch_device_mesh),
         )
     if isinstance(loader, DataLoaderShard):  # a single process reads the dataset as it is
         return PreparedLoader(1, loader.batch_size)
     return None
+
+
+def _has_peers(mesh: Any) -> bool:
+    """Return whether processes of a mesh read the same records, and a dispatcher ignores that.
+
+    With tensor parallelism alone, it sends each batch to all processes.
+    """
+    return mesh is not None and mesh.mesh_dim_names != ("tp",) and not divides_data(mesh)
 
 
 def _of_shard(shard: Any) -> PreparedLoader:

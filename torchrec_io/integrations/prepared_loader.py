@@ -36,6 +36,7 @@ class PreparedLoader:
         split_batches: Whether a batch is for all processes, not for one.
         is_dispatcher: Whether process 0 reads for all.
         keeps_columns: Whether the columns of its batches are those of the dataset.
+        has_peers: Whether some processes must read the same records, as in tensor parallelism.
     """
 
     num_processes: int
@@ -43,6 +44,7 @@ class PreparedLoader:
     split_batches: bool = False
     is_dispatcher: bool = False
     keeps_columns: bool = True
+    has_peers: bool = False
 
     def reading(self, dataset: ReadDataset) -> TrainerLoader:
         """Return the requirements of the loader for reading a dataset."""
@@ -73,8 +75,15 @@ class PreparedLoader:
         world_size = dataset.world_size
         if world_size is not None and world_size > 1:
             return (
-                "world_size must be None for a DataLoader that Accelerate prepares, got "
+                "world_size must be None for a DataLoader that Accelerate prepares, and mesh, got "
                 f"{world_size}: Accelerate itself gives each process its share of the dataset"
+            )
+        if self.is_dispatcher and self.has_peers:
+            return (
+                "Accelerate cannot dispatch the same batches to processes that divide a model. "
+                "Write Accelerator(dataloader_config=DataLoaderConfiguration("
+                "dispatch_batches=False)); or give mesh=accelerator.torch_device_mesh[...] to the "
+                f"dataset, and write {_MAKE_LOADER}"
             )
         if self.batch_size is not None and dataset.in_batches:
             return (
