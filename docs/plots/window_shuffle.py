@@ -94,6 +94,7 @@ def neighbours_in_a_batch(batches: Numbers) -> float:
 
 def blocks_of(records: Numbers, shuffle: Shuffle) -> Numbers:
     """Return the block of each record."""
+    assert shuffle.block is not None
     if shuffle.lanes is None:
         return records // shuffle.block
     whole = Span(0, NUM_RECORDS, NUM_RECORDS)
@@ -102,6 +103,8 @@ def blocks_of(records: Numbers, shuffle: Shuffle) -> Numbers:
 
 def block_reads(batches: Numbers, shuffle: Shuffle) -> float:
     """Return the mean number of block reads for a batch, if the last used blocks stay in memory."""
+    assert shuffle.window is not None
+    assert shuffle.block is not None
     keep = (-(-shuffle.window // shuffle.block) + 3) * (shuffle.lanes or 1)
     held: OrderedDict[int, None] = OrderedDict()
     reads = 0

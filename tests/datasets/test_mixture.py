@@ -213,7 +213,7 @@ def test_datasets_continue_with_new_weights(paths: Any, tmp_path: Path, loader: 
     added = tio.TFRecordDataset(third, SCHEMA, batch_size=8)
 
     def opened(parts: Any, weights: Any, world: int = 1, rank: int = 0) -> Any:
-        size = {"batch_size": 8 // world, "rank": rank, "world_size": world}
+        size: Any = {"batch_size": 8 // world, "rank": rank, "world_size": world}
         made = tio.mix(parts, weights=weights, stop="endless", seed=2, **size)
         return made if loader is None else tio.make_loader(made, num_workers=loader)
 
@@ -254,8 +254,8 @@ def test_datasets_continue_with_new_weights(paths: Any, tmp_path: Path, loader: 
             assert found == rest[8 * count :]
         last = opened([second], [1])
         last.load_state_dict(saved, weights="new")
-        own = of_part(seen, 1000) + of_part(rest[: 8 * count], 1000)
-        assert own + taken(last, 5) == [*orders_of(second, 4)][: len(own) + 40]
+        used = of_part(seen, 1000) + of_part(rest[: 8 * count], 1000)
+        assert used + taken(last, 5) == [*orders_of(second, 4)][: len(used) + 40]
 
 
 def orders_of(dataset: Any, epochs: int) -> Iterator[int]:

@@ -255,7 +255,7 @@ def test_arguments_that_do_not_fit(paths: list[str]) -> None:
 
 def test_mixtures_and_empty_datasets(paths: list[str], tmp_path: Path) -> None:
     parts = [open_records(some, shuffle=True) for some in (paths[0], paths[2:])]
-    options: Any = {"weights": [1, 2], "stop": "all_exhausted", "epochs": 2}
+    options: Any = {"weights": [1, 2], "stop": "each_once", "epochs": 2}
     mixed = tio.mix(parts, batch_size=tio.Ramp({0: 3, 5: 7}), **options)
     found = ids_of(mixed)
     assert [len(batch) for batch in found] == [3] * 5 + [7, 7, 2] + [7, 7, 7, 7, 3]

@@ -123,6 +123,7 @@ def test_states_of_other_epochs_are_refused(paths: list[str]) -> None:
     dataset = make(paths)
     next(iter(dataset))
     state = through_json(dataset.state_dict())
+    options: Any
     for options, reason in [
         ({"steps_per_epoch": None}, "records_per_epoch is None here and 12 in the state"),
         ({"steps_per_epoch": 4}, "records_per_epoch is 16 here and 12 in the state"),

@@ -259,7 +259,7 @@ def test_bad_records_are_not_drawn(tmp_path: Path, draws: Any) -> None:
 
 def test_mixtures(paths: list[str]) -> None:
     parts = [make(paths, draws={"num_samples": 200}), make(paths, draws={"replacement": False})]
-    mixed = tio.mix(parts, weights=[3, 1], batch_size=5, source="part", stop="all_exhausted")
+    mixed = tio.mix(parts, weights=[3, 1], batch_size=5, source="part", stop="each_once")
     for epoch in range(2):
         found: list[list[int]] = [[], []]
         for batch in mixed:

@@ -164,6 +164,7 @@ def rows_of(plan: EpochPlan) -> list[list[int]]:
 def expected_batches(plan: EpochPlan) -> list[list[int]]:
     """Return the expected batches of a rank, taken from its lanes."""
     assert plan.lanes is not None
+    assert isinstance(plan.batch_size, int)
     if plan.begin == plan.num_records:
         return []
     own = plan.lanes // plan.world_size
@@ -202,6 +203,7 @@ def test_positions_before_and_after(plan: EpochPlan, consumed: int) -> None:
 def test_resumed_plans_find_the_positions_before(
     plan: EpochPlan, steps: int, consumed: int
 ) -> None:
+    assert isinstance(plan.batch_size, int)
     begin = steps * plan.world_size * plan.batch_size
     if begin > plan.num_records:
         return

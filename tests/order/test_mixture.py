@@ -130,9 +130,9 @@ def model(
 def weights_of(draw: st.DrawFn, count: int, stop: Stop) -> Weights:
     """Draw constant weights, or weights that change, of which some are 0."""
     positive = st.one_of(st.integers(1, 9), st.floats(1e-3, 1e3))
-    last = draw(st.lists(positive, min_size=count, max_size=count))
+    last: list[float] = draw(st.lists(positive, min_size=count, max_size=count))
     some = st.lists(st.integers(0, 3), min_size=count, max_size=count).filter(any)
-    earlier = draw(st.lists(some, max_size=3))
+    earlier: list[Any] = draw(st.lists(some, max_size=3))
     keys = sorted(draw(st.sets(st.integers(1, 80), min_size=len(earlier), max_size=len(earlier))))
     if not earlier:
         return last
@@ -235,7 +235,7 @@ def test_parts_continue_in_another_mixture(
             assert new.continuation is None
             return
         begun = [taken[number] for number in numbers]
-        kinds = {"repeat": other_repeat, "begun": begun, "before": position}
+        kinds: Any = {"repeat": other_repeat, "begun": begun, "before": position}
         rest = model(other_sizes, other_weights, seed + 1, other_stop, **kinds)
         expected = list(itertools.islice(rest, 200))
         count = new.count(epoch)

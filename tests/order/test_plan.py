@@ -36,6 +36,7 @@ def plans(draw: st.DrawFn, /, **fixed: Any) -> EpochPlan:
 def expected_batches(plan: EpochPlan) -> list[list[int]]:
     """Return the expected batches of a rank, sliced from the whole order."""
     size, world = plan.batch_size, plan.world_size
+    assert isinstance(size, int)
     order = list(range(plan.begin, plan.num_records))
     batches = []
     while len(order) >= world * size:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import logging
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from typing import Any, NoReturn
 
-from .._order.ramp import Ramp
 from .._parsing.record_random import RecordRandom
 from .._tensors.batch import Batch, KeyedBatch
 from .._tensors.loaded import Loaded
@@ -17,7 +15,6 @@ from ..errors import DecodeError, TransformError
 from .bad_records import ErrorHandler
 from .job_queue import JobQueue
 from .lost_records import FilledBatches, LostRecords
-from .partition import EpochPartition
 from .position import LatestPosition, Position, Walk
 from .prefetch import Prefetcher, Result
 from .record_loader import LoadJob, RecordLoader
@@ -75,17 +72,8 @@ class Iteration:
         if partition.replaces_lost:
             return ReplacedRecords(loader, self._position, self._errors)
         if self._in_batches and partition.fills_up:
-            return FilledBatches(loader, self._size_at)
+            return FilledBatches(loader, self._position.size_at)
         return LostRecords(loader)
-
-    def _size_at(self, further: int = 0) -> Any:
-        """Return the size of the batch at the position, or after further records; None without."""
-        if not isinstance(self._options["batch_size"], Ramp):
-            return self._options["batch_size"]
-        position, partition = self._position, self._partition
-        assert isinstance(partition, EpochPartition)
-        progress = dataclasses.replace(position.progress, consumed=position.consumed + further)
-        return partition.size_at(progress, position.layout)
 
     # ---- yielding ----
 
@@ -178,7 +166,7 @@ class Iteration:
         position, options = self._position, self._options
         for loaded in batches:
             taken = loaded.num_planned
-            batch_size = self._size_at()
+            batch_size = position.size_at()
             if self._partition.fills_up:
                 position.ahead += max(0, taken - batch_size)
             position.consumed += 1 if self._partition.has_batches else taken

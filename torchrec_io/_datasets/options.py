@@ -230,8 +230,8 @@ class OrderOptions(SeedOptions, EpochOptions, total=False):
 
     Attributes:
         shuffle: ``False`` keeps the order of the files. ``True`` is a uniform permutation. An
-            integer moves records by at most about that many positions. A :class:`Shuffle` permutes
-            whole blocks, for slow storage, or draws records by weight. See docs/shuffling.md.
+            integer moves records by about that many positions at most. A :class:`Shuffle` permutes
+            blocks, or draws records by weight. See docs/shuffling.md.
     """
 
     shuffle: Annotated[ShuffleChoice, Option(False, _check_shuffle)]
@@ -288,8 +288,7 @@ class AccessOptions(TypedDict, total=False):
         cache: Cache on the local disk for remote objects and decompressed parts of files, shared by
             all processes and later runs on the machine: a :class:`BlockCache`.
         cache_bytes: Memory of each process for decompressed parts of compressed files, and as much
-            again for answers of object stores, in bytes; at least 1 MiB. See docs/compressed.md and
-            docs/remote.md.
+            again for answers of object stores; at least 1 MiB. See docs/remote.md.
         max_record_bytes: Largest size of a record in bytes, decompressed. A larger one is an error
             (:class:`RecordTooLargeError`), and is not read.
     """
@@ -331,9 +330,8 @@ class ItemOptions(TypedDict, total=False):
 
     Attributes:
         transform: Function that is called with each :class:`Sample`, or with each :class:`Batch` if
-            there is a batch size, in the threads or workers that load. Its result, which must not
-            be None, is yielded instead. An error in it raises a :class:`TransformError`. See
-            docs/transforms.md.
+            there is a batch size, where they are loaded. Its result is yielded instead. An error
+            raises a :class:`TransformError`. See docs/transforms.md.
         with_key: Yield ``(key, sample)``, or ``(list of keys, batch)``. A key identifies a record:
             ``"path:offset"`` in TFRecord files.
     """

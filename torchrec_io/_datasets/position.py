@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 from torch.utils.data import get_worker_info
 
 from .._order.progress import Place, ProcessLayout, Progress
+from .._order.ramp import Ramp
 from .epochs import Times
-from .partition import RecordPartition
+from .partition import EpochPartition, RecordPartition
 
 
 class Walk(NamedTuple):
@@ -120,6 +121,14 @@ class Position:
         """Return a position that does not move with this one."""
         consumed = self.progress.consumed
         return dataclasses.replace(self, consumed=consumed, walk=None)
+
+    def size_at(self, further: int = 0) -> Any:
+        """Return the size of the batch here, or after further units; None without batches."""
+        if not isinstance(self.partition.options["batch_size"], Ramp):
+            return self.partition.options["batch_size"]
+        assert isinstance(self.partition, EpochPartition)
+        progress = dataclasses.replace(self.progress, consumed=self.consumed + further)
+        return self.partition.size_at(progress, self.layout)
 
     def move_to(self, progress: Progress) -> None:
         """Move within the epoch."""
