@@ -47,7 +47,7 @@ def main() -> None:
         print("{}", flush=True)
         os._exit(0)
     set_credentials(case["config"])
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         start = _counters()
         epoch = open_loader(case, folder)
         if "grids" in case:
@@ -205,6 +205,11 @@ def _loader(
     return lambda: loader
 
 
+def _write_litdata(folder: str, samples: Iterable[dict[str, Any]]) -> None:
+    # Of a chunk that two workers share, it reads the whole file for each sample.
+    write_litdata(folder, samples, chunk_size=BATCH)
+
+
 def _open_litdata(case: dict[str, Any], folder: str) -> Callable[[], _Batches]:
     from litdata import StreamingDataLoader  # noqa: PLC0415
 
@@ -249,7 +254,7 @@ def _open_webdataset(case: dict[str, Any], folder: str) -> Callable[[], _Batches
 
 _LIBRARIES: dict[str, tuple[Callable[..., None], Callable[..., Callable[[], _Batches]]]] = {
     "ours": (_write_ours, _open_ours),
-    "litdata": (write_litdata, _open_litdata),
+    "litdata": (_write_litdata, _open_litdata),
     "webdataset": (_write_webdataset, _open_webdataset),
     "mosaicml": (_write_mosaicml, _open_mosaicml),
 }

@@ -35,6 +35,7 @@ _NAMES = {
 _IMAGES = 4096
 _PHOTOS = 1024  # different ones; each is in the data several times
 _QUALITY = 97  # makes 105 KB of a photo, which is the average of ImageNet
+_MOST_FAILURES = 5
 _MOST_DIFFERENCE = 0.5  # average difference of pixels from those of Pillow, in levels
 
 
@@ -44,11 +45,13 @@ class _Library:
     Attributes:
         name: Name in the table.
         epochs: Measurements of the first and the second epoch of each round.
+        failures: Number of processes that failed and were started again.
     """
 
     def __init__(self, module: str, folder: Path, server: S3Server, count: int) -> None:
         self.name = _NAMES[module]
         self.epochs: tuple[list[dict[str, float]], list[dict[str, float]]] = ([], [])
+        self.failures = 0
         self._module = module
         self._python = python_of(module)
         copy = folder / module
@@ -76,7 +79,20 @@ class _Library:
             epochs.append(found)
 
     def _run(self, case: dict[str, Any]) -> Any:
-        return run_child("imagenet_case", self._module, json.dumps(case), python=self._python)
+        """Run a process of the library; start it again if it fails, which is counted.
+
+        A worker of MosaicML Streaming may read a shard that another one is still downloading, and
+        finds samples without bytes.
+        """
+        while True:
+            try:
+                return run_child(
+                    "imagenet_case", self._module, json.dumps(case), python=self._python
+                )
+            except RuntimeError:
+                self.failures += 1
+                if self.failures > _MOST_FAILURES:
+                    raise
 
 
 def _grids_of(folder: Path) -> Any:
@@ -115,7 +131,7 @@ def main() -> None:
     parser.add_argument("--libraries", nargs="*", default=others, choices=others)
     parsed = parser.parse_args()
     count = max(1, round(_IMAGES * parsed.scale / BATCH)) * BATCH
-    with tempfile.TemporaryDirectory() as name, s3_server() as server:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name, s3_server() as server:
         folder = Path(name)
         os.environ["TORCHREC_IO_CACHE"] = str(folder / "index")
         size = _write_photos(folder / "photos", min(_PHOTOS, count))
@@ -132,6 +148,9 @@ def main() -> None:
                 library.measure()
         print(f"{count} images of {size / 1000:.0f} KB on average, batches of {BATCH}\n")
         print(_table(libraries))
+        for library in libraries:
+            if library.failures:
+                print(f"\n{library.name} failed {library.failures} times and was started again.")
 
 
 def _write_photos(folder: Path, count: int) -> float:

@@ -38,6 +38,11 @@ _BATCH = 256
 _THREADS = (1, 4, 16, 64)
 _FEATURES = {
     "crops": tio.ImageFeature(size=(SIZE, SIZE), augment=tio.RandomResizedCrop()),
+    "crops, with all color changes": tio.ImageFeature(
+        size=(SIZE, SIZE),
+        augment=tio.RandomResizedCrop(),
+        jitter=tio.ColorJitter(0.4, 0.4, 0.4, 0.1),
+    ),
     "whole images": tio.ImageFeature(),
 }
 
@@ -104,19 +109,35 @@ def _write(path: str, count: int) -> None:
 
 
 def _print_shares(path: str, threads: int, rounds: int) -> None:
-    """Print the consumer's share and the fresh pages, after an epoch that is not counted."""
-    rows = []
-    for name, image in _FEATURES.items():
-        dataset = tio.TFRecordDataset(
+    """Print what epochs use, in alternating rounds, after one that is not counted."""
+    datasets = {
+        name: tio.TFRecordDataset(
             path, {"image": image}, batch_size=_BATCH, shuffle=True, num_threads=threads
         )
-        _, *uses = [use_of(dataset) for _ in range(1 + rounds)]
+        for name, image in _FEATURES.items()
+    }
+    found: dict[str, list[Use]] = {name: [] for name in datasets}
+    for counts in [False, *[True] * rounds]:
+        for name, dataset in datasets.items():
+            use = use_of(dataset)
+            if counts:
+                found[name].append(use)
+    rows = []
+    for name, uses in found.items():
         rates = [use.images / use.seconds for use in uses]
+        times = [1000 * use.cpu_seconds / use.images for use in uses]
         shares = [100 * use.consumer_share for use in uses]
-        fresh = [use.fresh_share for use in uses]
-        rows.append([name, threads, spread(rates, 0), spread(shares, 1), spread(fresh)])
-    headers = ["Images", "Threads", "Images/s", "Consumer's share of CPU time, %"]
+        fresh = spread([use.fresh_share for use in uses])
+        rows.append([name, threads, spread(rates, 0), spread(times), spread(shares, 1), fresh])
+    headers = ["Images", "Threads", "Images/s", "CPU time of an image, ms"]
+    headers.append("Consumer's share of CPU time, %")
     print(table([*headers, "Fresh pages, bytes relative to the batches"], rows))
+    plain, changed = (found[name] for name in list(_FEATURES)[:2])
+    costs = [
+        100 * (after.cpu_seconds / after.images / (before.cpu_seconds / before.images) - 1)
+        for before, after in zip(plain, changed, strict=True)
+    ]
+    print(f"\nThe color changes cost {spread(costs, 0)} % of the CPU time of a crop.\n")
 
 
 def _build_sleeping(folder: Path) -> Any:

@@ -194,11 +194,11 @@ def _stack(samples: list[dict[str, Any]]) -> torch.Tensor:
 # ---- litdata ----
 
 
-def write_litdata(folder: str, samples: Iterable[dict[str, Any]]) -> None:
-    """Write samples in the format of LitData."""
+def write_litdata(folder: str, samples: Iterable[dict[str, Any]], **chunks: Any) -> None:
+    """Write samples in the format of LitData, by default in chunks of 64 MB."""
     from litdata.streaming.writer import BinaryWriter  # noqa: PLC0415
 
-    writer = BinaryWriter(folder, chunk_bytes="64MB")
+    writer = BinaryWriter(folder, **(chunks or {"chunk_bytes": "64MB"}))
     for number, sample in enumerate(samples):
         writer[number] = sample
     writer.done()
