@@ -177,7 +177,7 @@ class BytesArray(TensorParts):
 
     __slots__ = ("data", "offsets", "shape")
     PARTS: ClassVar[tuple[str, ...]] = ("data", "offsets")
-    AS_ARRAYS = "tolist(), decode(), or its Tensors data and offsets"
+    AS_ARRAYS: ClassVar[str] = "tolist(), decode(), or its Tensors data and offsets"
 
     def __init__(self, data: Tensor, offsets: Tensor, shape: tuple[int, ...] | None = None) -> None:
         self.data: Tensor = data
@@ -328,7 +328,7 @@ class Ragged(TensorParts):
 
     __slots__ = ("offsets", "values")
     PARTS: ClassVar[tuple[str, ...]] = ("offsets", "values")
-    AS_ARRAYS = "to_padded(), tolist(), or its Tensors values and offsets"
+    AS_ARRAYS: ClassVar[str] = "to_padded(), tolist(), or its Tensors values and offsets"
 
     def __init__(self, values: Tensor | BytesArray | Ragged, offsets: Tensor) -> None:
         self.values: Tensor | BytesArray | Ragged = values
@@ -507,7 +507,7 @@ class Sparse(TensorParts):
 
     __slots__ = ("dense_shape", "indices", "values")
     PARTS: ClassVar[tuple[str, ...]] = ("indices", "values")
-    AS_ARRAYS = "to_coo(), or its Tensors indices and values"
+    AS_ARRAYS: ClassVar[str] = "to_coo(), or its Tensors indices and values"
 
     def __init__(
         self, indices: Tensor, values: Tensor | BytesArray, dense_shape: tuple[int, ...]

@@ -40,7 +40,7 @@ class TFRecordDataLoader(BaseDataLoader):  # type: ignore[misc]  # torchtitan ha
             num_workers: Number of worker processes of :func:`make_loader`.
         """
 
-        make_dataset: Callable[..., RecordDataset]
+        make_dataset: Callable[..., RecordDataset[Any]]
         split_batch: Callable[[Any], tuple[dict[str, Tensor], Tensor]] | None = None
         infinite: bool = True
         epochs: int = 1
@@ -93,7 +93,7 @@ class TFRecordDataLoader(BaseDataLoader):  # type: ignore[misc]  # torchtitan ha
             self._loader.load_state_dict(state_dict)
 
 
-def _checked_options(dataset: RecordDataset, given: Mapping[str, Any]) -> Mapping[str, Any]:
+def _checked_options(dataset: RecordDataset[Any], given: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the options of a dataset, which must be those that were given.
 
     Raises:
