@@ -65,14 +65,18 @@ class RecordPartition:
         world_size: int,
         samples_at_once: int | None = None,
     ) -> None:
-        self.order = order
         self.options = options
         self.rank = rank
         self.world_size = world_size
+        self.order = self._units_of(order)
         self.in_batches = makes_batches(options)
         self.has_batches: bool = order.has_batches
         self.has_rows: bool = order.has_rows
         self._samples_at_once = samples_at_once
+
+    def _units_of(self, order: Any) -> Any:
+        """Return the order of the units of an epoch: that of the dataset."""
+        return order
 
     @functools.cached_property
     def replaces_lost(self) -> bool:
@@ -241,23 +245,27 @@ class EpochPartition(RecordPartition):
 
     order: Order
 
-    def __init__(
-        self,
-        order: Any,
-        options: Mapping[str, Any],
-        rank: int,
-        world_size: int,
-        samples_at_once: int | None = None,
-    ) -> None:
-        super().__init__(order, options, rank, world_size, samples_at_once)
-        batch_size = options["batch_size"]
-        self._ramp: Ramp | None = batch_size if isinstance(batch_size, Ramp) else None
-        self._steps: int | None = options.get("steps_per_epoch")  # in virtual epochs
-        # By epoch, number of ranks and first batch size.
-        self._first_steps: dict[tuple[int, int, int], int] = {}
-        if self._steps is not None:
-            sizes = BatchSizes.of(batch_size or 1)
-            self.order = VirtualEpochOrder(order, self._steps, sizes, world_size)
+    def _units_of(self, order: Any) -> Any:
+        if self._steps is None:
+            return order
+        sizes = BatchSizes.of(self.options["batch_size"] or 1)
+        return VirtualEpochOrder(order, self._steps, sizes, self.world_size)
+
+    @property
+    def _ramp(self) -> Ramp | None:
+        batch_size = self.options["batch_size"]
+        return batch_size if isinstance(batch_size, Ramp) else None
+
+    @property
+    def _steps(self) -> int | None:
+        """Number of steps in a virtual epoch; None if epochs have all records."""
+        steps: int | None = self.options.get("steps_per_epoch")
+        return steps
+
+    @functools.cached_property
+    def _first_steps(self) -> dict[tuple[int, int, int], int]:
+        """Results of :meth:`_first_step`, by epoch, number of ranks and first batch size."""
+        return {}
 
     @property
     def has_equal_epochs(self) -> bool:

@@ -453,8 +453,12 @@ class Session(Epochs):
                 "weights='new' needs a mixture that tio.mix made, without pack: other datasets "
                 "have no weights"
             )
-        if self.pipeline.options["steps_per_epoch"] is not None:
-            raise ValueError("weights='new' continues epochs of all records: not steps_per_epoch")
+        steps = self.pipeline.options["steps_per_epoch"]
+        if steps is not None:
+            raise ValueError(
+                f"steps_per_epoch must be None for weights='new', got {steps}: it continues the "
+                "epochs of all records"
+            )
         progress, _, _ = read_state(state)
         continuation = order.continued_after(state)
         self.state.continuation = continuation

@@ -90,8 +90,8 @@ def continue_parts(
     if "parts" not in state:
         raise StateMismatchError(
             "weights='new' needs a state of a mixture that tells where each dataset is. This one "
-            "is of another dataset, of packed rows, of DataLoader workers that read samples, or "
-            "was taken inside a global step"
+            "is of another dataset, of packed rows, of steps_per_epoch, of DataLoader workers that "
+            "read samples, or was taken inside a global step"
         )
     try:
         described = state["order"]["parts"]
