@@ -719,8 +719,10 @@ class RowPlan:
         Return some rows, with their documents in the order of their first pieces.
         """
 
-    def append(self, other: RowPlan) -> None:
-        """Add the rows of another plan."""
+    def append(self, other: RowPlan, base: int = 0) -> None:
+        """
+        Add the rows of another plan, with a number added to its record numbers.
+        """
 
     def first_numbers(self) -> Annotated[NDArray[numpy.int64], dict(shape=(None,))]:
         """Return the record number of the first document of each row."""

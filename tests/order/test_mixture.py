@@ -21,8 +21,9 @@ from hypothesis import strategies as st
 
 from tests.support.orders import Numbers, chi_square_is_plausible
 from torchrec_io import _core
-from torchrec_io._order import mixture as mixed
-from torchrec_io._order.mixture import CELL, STOP_CHOICES, MixedOrder, Stop, Weights, cell_counts
+from torchrec_io._order import choices as mixed
+from torchrec_io._order.choices import CELL, cell_counts
+from torchrec_io._order.mixture import STOP_CHOICES, MixedRecords, Stop, Weights
 from torchrec_io._order.orders import ENDLESS, PositionOrder
 from torchrec_io._order.selection import Mask
 from torchrec_io._order.shuffle import records_at
@@ -57,14 +58,14 @@ def mix_of(
     seed: int = 0,
     stop: Stop = "each_once",
     repeat: Sequence[int] | None = None,
-) -> MixedOrder:
+) -> MixedRecords:
     """Return a mixture of shuffled parts, whose records are numbered consecutively."""
     parts = [Shuffled(size, number) for number, size in enumerate(sizes)]
     bases = [sum(sizes[:number]) for number in range(len(sizes))]
-    return MixedOrder(parts, weights, seed, stop, bases=bases, repeat=repeat)
+    return MixedRecords(parts, weights, seed, stop, bases=bases, repeat=repeat)
 
 
-def whole(mix: MixedOrder, epoch: int = 0) -> list[int]:
+def whole(mix: MixedRecords, epoch: int = 0) -> list[int]:
     records: list[int] = mix.at(np.arange(len(mix)), epoch).tolist()
     return records
 
@@ -191,7 +192,7 @@ def test_cells_of_full_size_match_the_model(stop: Stop) -> None:
     assert np.array_equal(mix.at(positions, 1), mix.at(np.arange(len(expected)), 1)[positions])
 
 
-def first_epochs(mix: MixedOrder, epoch: int) -> list[int]:
+def first_epochs(mix: MixedRecords, epoch: int) -> list[int]:
     """Return the epoch of each part's own order in which its first cycle of an epoch is."""
     cycles = mix.describe().get("repeat", [1] * len(mix.bases))
     return [epoch * each for each in cycles]
@@ -227,7 +228,7 @@ def test_parts_continue_in_another_mixture(
 
         parts = [Shuffled(sizes[number], number) for number in numbers]
         bases = [sum(other_sizes[:number]) for number in range(len(parts))]
-        fresh = MixedOrder(
+        fresh = MixedRecords(
             parts, other_weights, seed + 1, other_stop, bases=bases, repeat=other_repeat
         )
         new = fresh.continued(fresh.continued_after(json.loads(json.dumps(state))))
@@ -311,9 +312,9 @@ def test_repeated_parts_come_exactly_that_often_in_orders_of_their_own() -> None
 
 def test_mixtures_of_mixtures() -> None:
     inner = mix_of([30, 40], [0.5, 0.5], 1)
-    mix = MixedOrder([inner, Shuffled(30)], [0.5, 0.5], 2, "each_once", bases=[0, 70])
+    mix = MixedRecords([inner, Shuffled(30)], [0.5, 0.5], 2, "each_once", bases=[0, 70])
     assert sorted(whole(mix)) == list(range(100))
-    outer = MixedOrder([Shuffled(5), mix], [0.1, 0.9], 2, "each_once", bases=[0, 5])
+    outer = MixedRecords([Shuffled(5), mix], [0.1, 0.9], 2, "each_once", bases=[0, 5])
     assert outer.source_bases == (0, 5, 35, 75)
     found = whole(outer, 3)
     assert [record - 5 for record in found if record >= 5] == whole(mix, 3)

@@ -12,7 +12,7 @@ from tests.order.test_mixture import Shuffled, mix_of
 from tests.order.test_ramps import ramps, size_of
 from torchrec_io._order.batch_sizes import BatchSizes
 from torchrec_io._order.ramp import Ramp
-from torchrec_io._order.virtual import VirtualEpochOrder
+from torchrec_io._order.virtual import VirtualRecords
 
 
 @given(st.integers(1, 40), ramps, st.integers(1, 6), st.integers(1, 3), st.data())
@@ -20,7 +20,7 @@ def test_epochs_continue_one_another(
     size: int, ramp: Ramp, steps: int, world: int, data: st.DataObject
 ) -> None:
     whole = Shuffled(size)
-    order = VirtualEpochOrder(whole, steps, BatchSizes.of(ramp), world)
+    order = VirtualRecords(whole, steps, BatchSizes.of(ramp), world)
     counts = [
         sum(world * size_of(ramp, epoch * steps + step) for step in range(steps))
         for epoch in range(4)
@@ -39,12 +39,12 @@ def test_epochs_continue_one_another(
 
 def test_endless_mixtures() -> None:
     whole = mix_of([5, 9], [1, 2], stop="endless")
-    order = VirtualEpochOrder(whole, 7, BatchSizes.of(2), 3)
+    order = VirtualRecords(whole, 7, BatchSizes.of(2), 3)
     found = [order.at(np.arange(42), epoch) for epoch in range(3)]
     assert np.concatenate(found).tolist() == whole.at(np.arange(3 * 42), 0).tolist()
 
 
 def test_orders_without_records() -> None:
-    order = VirtualEpochOrder(Shuffled(0), 7, BatchSizes.of(2), 3)
+    order = VirtualRecords(Shuffled(0), 7, BatchSizes.of(2), 3)
     assert order.count(0) == order.count(5) == 0
     assert len(order.at(np.arange(0), 0)) == 0

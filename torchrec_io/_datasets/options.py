@@ -528,10 +528,8 @@ def change_options(
     has_lanes = lanes_of(options.get("shuffle", False)) is not None
     if has_lanes:
         check_no_length_batches(options, "a shuffle with lanes")
-    if options.get("steps_per_epoch") is not None:
-        check_no_length_batches(options, "a dataset with steps_per_epoch")
-        if has_lanes:
-            raise ValueError("steps_per_epoch must be None for a shuffle with lanes")
+    if options.get("steps_per_epoch") is not None and has_lanes:
+        raise ValueError("steps_per_epoch must be None for a shuffle with lanes")
     resolve_rank(options.get("rank"), options.get("world_size"))
     return options
 

@@ -11,12 +11,12 @@ from torch.utils.data import get_worker_info
 
 from .._order.batch_sizes import BatchSizes
 from .._order.lanes import check_lanes
-from .._order.orders import ENDLESS, Order
+from .._order.orders import ENDLESS, Order, PositionOrder
 from .._order.plan import EpochPlan
 from .._order.progress import Place, ProcessLayout, Progress
 from .._order.ramp import Ramp
 from .._order.selection import Numbers
-from .._order.virtual import VirtualEpochOrder
+from .._order.virtual import VirtualRecords, VirtualUnits
 from ..checks import check_integer
 from ..errors import StateMismatchError
 from .options import makes_batches
@@ -248,8 +248,9 @@ class EpochPartition(RecordPartition):
     def _units_of(self, order: Any) -> Any:
         if self._steps is None:
             return order
-        sizes = BatchSizes.of(self.options["batch_size"] or 1)
-        return VirtualEpochOrder(order, self._steps, sizes, self.world_size)
+        sizes = BatchSizes.of(1 if order.has_batches else self.options["batch_size"] or 1)
+        made = VirtualRecords if isinstance(order, PositionOrder) else VirtualUnits
+        return made(order, self._steps, sizes, self.world_size)
 
     @property
     def _ramp(self) -> Ramp | None:

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import functools
-import heapq
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from .. import _core
-from .._storage.digest import digest_number
 from ..checks import check_choice, check_integer, counted
+from .choices import CELL, Choices
 from .continuation import Continuation, continue_parts
-from .orders import ENDLESS, PositionOrder
+from .cycles import Cycles, groups_of
+from .orders import ENDLESS, Order, PositionOrder
 from .selection import Mask, Numbers
 from .shuffle import check_seed
 
@@ -30,23 +29,22 @@ STOP_CHOICES: tuple[Stop, ...] = ("first_exhausted", "all_exhausted", "each_once
 # One weight for each part; or such weights by the number of records of the epoch before them.
 Weights: TypeAlias = Sequence[float] | Mapping[int, Sequence[float]]
 
-# Choices are grouped into cells of this size: finding any of them takes computing one cell.
-CELL_BITS = 16
-CELL = 1 << CELL_BITS
-# Number of cells kept in memory, about 650 KB each.
-_CACHED_CELLS = 16
-# Parts that are counted one by one.
-_FEW_PARTS = 32
+
+# The latest plans of epochs that are kept, of which each may be another one.
+_PLANS_KEPT = 4
 
 
-class MixedOrder(PositionOrder):
-    """Several orders mixed by weight.
+class MixedOrder(Order):
+    """Base of several orders mixed by weight.
+
+    The units of the parts are mixed: records (:class:`MixedRecords`) or packed rows
+    (:class:`MixedRows`). Where this text says records, it means them.
 
     The part chosen at a position depends on the seed, the weights and, if parts drop out, on their
-    numbers of records. It is the same in every epoch. The record does change: the i-th choice of a
-    part is position i of that part's own order of the epoch. Every cell of 2**16 positions has a
-    fixed number of choices of each part, as near to its weight as possible and at least 1, in a
-    random order.
+    numbers of records. It is the same in every epoch in which these are. The record does change:
+    the i-th choice of a part is position i of that part's own order of the epoch. Every cell of
+    2**16 positions has a fixed number of choices of each part, as near to its weight as possible
+    and at least 1, in a random order.
 
     End of an epoch:
 
@@ -63,7 +61,7 @@ class MixedOrder(PositionOrder):
 
     Each cycle of a part has an order of its own. In epoch e of the mixture, cycle c of a part,
     counted from 0, is epoch ``e * cycles + c`` of the part's own order, where ``cycles`` is its
-    number of cycles in an epoch; ``e + c`` if epochs never end.
+    number of cycles in epoch 0; ``e + c`` if epochs never end.
 
     Instances are thread-safe and can be pickled if their parts can.
 
@@ -95,7 +93,7 @@ class MixedOrder(PositionOrder):
 
     def __init__(
         self,
-        parts: Sequence[PositionOrder],
+        parts: Sequence[Any],
         weights: Weights,
         seed: int,
         stop: Stop,
@@ -124,14 +122,15 @@ class MixedOrder(PositionOrder):
         )
         self._repeat = None if repeat is None else tuple(repeat)
         self.continuation = continuation
-        self._sizes = tuple(len(part) for part in self._parts)
+        self._plans = functools.lru_cache(_PLANS_KEPT)(self._plan)
         self._check_parts()
 
     def _check_parts(self) -> None:
         """Raise ValueError if the weights or sizes of parts do not fit the end of an epoch."""
         used = [max(each) for each in zip(*self._weights.values(), strict=True)]
         last = [*self._weights.values()][-1]
-        for number, (size, most) in enumerate(zip(self._sizes, used, strict=True)):
+        sizes = [part.count(0) for part in self._parts]
+        for number, (size, most) in enumerate(zip(sizes, used, strict=True)):
             if size > 0 and most == 0:
                 raise ValueError(f"weight {number} must be positive and finite, got {most}")
             if size == 0 and most > 0 and self._stop in {"endless", "all_exhausted"}:
@@ -152,7 +151,8 @@ class MixedOrder(PositionOrder):
                 )
 
     def __len__(self) -> int:
-        return self._size
+        """Return the number of units in an epoch in which no part continues: the first one."""
+        return self._plans(self._first_start)[1]
 
     @property
     def rule(self) -> str:
@@ -170,7 +170,7 @@ class MixedOrder(PositionOrder):
 
     def __reduce__(self) -> tuple[Any, ...]:
         made = functools.partial(
-            MixedOrder, bases=self.bases, repeat=self._repeat, continuation=self.continuation
+            type(self), bases=self.bases, repeat=self._repeat, continuation=self.continuation
         )
         return made, (self._parts, self._weights, self._seed, self._stop)
 
@@ -191,19 +191,16 @@ class MixedOrder(PositionOrder):
 
     @property
     def has_equal_epochs(self) -> bool:
-        return self.continuation is None
+        return self.continuation is None and self._are_parts_equal
+
+    @functools.cached_property
+    def _are_parts_equal(self) -> bool:
+        return all(part.has_equal_epochs for part in self._parts)
 
     @property
     def seed(self) -> int:
         """Seed of the choice between parts. Their own seeds are in their orders."""
         return self._seed
-
-    def contains(self, numbers: Numbers) -> Mask:
-        """Return whether each record may come in an epoch; see :meth:`PositionOrder.contains`."""
-        found = np.empty(len(numbers), np.bool_)
-        for at, part in _groups(np.searchsorted(self.bases, numbers, side="right") - 1):
-            found[at] = self._parts[part].contains(numbers[at] - self.bases[part])
-        return found
 
     def source_of(self, numbers: Numbers) -> Numbers:
         """Return the source of each record number; int64 ``[n]``."""
@@ -222,25 +219,6 @@ class MixedOrder(PositionOrder):
         found = self.source_of(numbers)
         places = [(source, np.flatnonzero(found == source)) for source in np.unique(found).tolist()]
         return [(source, at, numbers[at] - self.source_bases[source]) for source, at in places]
-
-    def at(self, positions: Numbers, epoch: int) -> Numbers:
-        """Return the record numbers at positions of an epoch's order.
-
-        Args:
-            positions: int64 ``[n]``, each in ``0..count-1``.
-            epoch: Number of the epoch.
-
-        Returns:
-            int64 ``[n]``.
-
-        Raises:
-            IndexError: If a position is out of its range.
-        """
-        chosen, ordinals = self.choices(positions, epoch)
-        numbers = np.empty(len(positions), np.int64)
-        for at, part in _groups(chosen):
-            numbers[at] = self._records_of(part, ordinals[at], epoch) + self.bases[part]
-        return numbers
 
     def describe(self) -> dict[str, Any]:
         """Return all that the order depends on."""
@@ -279,16 +257,19 @@ class MixedOrder(PositionOrder):
         """Return the number of records of each source before a position of an epoch."""
         counts: list[int] = []
         taken = self.taken_before(position, epoch).tolist()
-        for part, size, first, count in zip(
-            self._parts, self._sizes, self._start_of(epoch).epochs, taken, strict=True
+        for part, first, count in zip(
+            self._parts, self._start_of(epoch).epochs, taken, strict=True
         ):
             if not isinstance(part, MixedOrder):
                 counts.append(count)
                 continue
-            cycles, rest = divmod(count, max(1, size))
-            whole = part.count_sources(size, first) if cycles else [0] * len(part.source_bases)
-            inner = part.count_sources(rest, first + cycles)
-            counts += [cycles * each + more for each, more in zip(whole, inner, strict=True)]
+            [cycles], [rest] = Cycles(part, first).find(np.array([count]))
+            found = np.array(part.count_sources(int(rest), first + int(cycles)))
+            # Epochs that are equally long have equally many units of each source.
+            times = cycles if part.has_equal_epochs else 1
+            for cycle in range(first, first + int(cycles // max(1, times))):
+                found += times * np.array(part.count_sources(part.count(cycle), cycle))
+            counts += found.tolist()
         return counts
 
     def choices(self, positions: Numbers, epoch: int = 0) -> tuple[Numbers, Numbers]:
@@ -311,55 +292,64 @@ class MixedOrder(PositionOrder):
         ordinals = np.empty(len(positions), np.int64)
         phases, _ = self._planned(epoch)
         begins = [phase.begin for phase in phases]
-        for at, number in _groups(np.searchsorted(begins, positions, side="right") - 1):
+        for at, number in groups_of(np.searchsorted(begins, positions, side="right") - 1):
             phase = phases[number]
             of_active, since = phase.mix.choices(positions[at] - phase.begin)
             chosen[at] = phase.parts[of_active]
             ordinals[at] = since + phase.taken[chosen[at]]
         return chosen, ordinals
 
-    def _records_of(self, part: int, ordinals: Numbers, epoch: int) -> Numbers:
-        first = self._start_of(epoch).epochs[part]
-        numbers = np.empty(len(ordinals), np.int64)
-        cycles, positions = np.divmod(ordinals, self._sizes[part])
-        for at, cycle in _groups(cycles):
-            numbers[at] = self._parts[part].at(positions[at], first + cycle)
-        return numbers
+    def _chosen_units(
+        self, positions: Numbers, epoch: int
+    ) -> Iterator[tuple[slice | Numbers, int, Numbers, int]]:
+        """Yield what the units at positions are: those of one part and one of its epochs at a time.
 
-    @functools.cached_property
-    def _size(self) -> int:
-        if self._stop == "endless":
-            return ENDLESS
-        if self._stop == "each_once":
-            return sum(map(math.prod, zip(self._sizes, self._cycles, strict=True)))
-        return self._regular[1]
+        Args:
+            positions: int64 ``[n]``, each in ``0..count-1``.
+            epoch: Number of the epoch.
+
+        Yields:
+            The indices of these units in ``positions``; the part; their positions in the part's
+            order, int64 ``[m]``; and the epoch of that order.
+        """
+        chosen, ordinals = self.choices(positions, epoch)
+        first = self._start_of(epoch).epochs
+        for of_part, part in groups_of(chosen):
+            epochs = Cycles(self._parts[part], first[part])
+            at = np.arange(len(positions))[of_part]
+            cycles, inside = epochs.find(ordinals[of_part])
+            for of_cycle, cycle in groups_of(cycles):
+                yield at[of_cycle], part, inside[of_cycle], epochs.first + cycle
 
     @functools.cached_property
     def _cycles(self) -> tuple[int, ...]:
         """Number of cycles of each part in an epoch that ends."""
         if self._stop != "all_exhausted":
             return self._repeat or (1,) * len(self._parts)
-        taken = _taken_before(self._regular[0], len(self)).tolist()
+        taken = _taken_before(*self._plans(self._first_start)).tolist()
         return tuple(
-            -(-count // max(1, size)) for count, size in zip(taken, self._sizes, strict=True)
+            _num_begun(Cycles(part), count) for part, count in zip(self._parts, taken, strict=True)
         )
+
+    @functools.cached_property
+    def _first_start(self) -> Continuation:
+        zeros = (0,) * len(self._parts)
+        return Continuation(0, 0, zeros, zeros)
 
     def _start_of(self, epoch: int) -> Continuation:
         """Return where the parts are at the start of an epoch."""
         if self.continuation is not None and self.continuation.epoch == epoch:
             return self.continuation
-        epochs = tuple(epoch * cycles for cycles in self._cycles)
-        return Continuation(epoch, 0, epochs, (0,) * len(epochs))
-
-    def _is_continued(self, epoch: int) -> bool:
-        return self.continuation is not None and self.continuation.epoch == epoch
+        return dataclasses.replace(
+            self._first_start, epoch=epoch, epochs=tuple(epoch * each for each in self._cycles)
+        )
 
     def count(self, epoch: int) -> int:
-        """Return the number of records in an epoch: the same in all in which no part continues."""
-        return self._planned(epoch)[1] if self._is_continued(epoch) else len(self)
+        """Return the number of units in an epoch."""
+        return self._planned(epoch)[1]
 
     def taken_before(self, position: int, epoch: int = 0) -> Numbers:
-        """Return the number of records of each part before a position of an epoch.
+        """Return the number of units of each part before a position of an epoch.
 
         Args:
             position: From 0 to the length of the epoch.
@@ -375,27 +365,14 @@ class MixedOrder(PositionOrder):
 
     def _planned(self, epoch: int) -> tuple[tuple[_Phase, ...], int]:
         """Return the phases of an epoch, and its length."""
-        return self._rest if self._is_continued(epoch) else self._regular
+        start = self._start_of(epoch)
+        is_own = start is self.continuation or not self._are_parts_equal
+        return self._plans(start if is_own else self._first_start)
 
-    @functools.cached_property
-    def _regular(self) -> tuple[tuple[_Phase, ...], int]:
-        """The phases of an epoch in which no part continues, and its length."""
-        return self._plan(0, np.zeros(len(self._parts), np.int64))
-
-    @functools.cached_property
-    def _rest(self) -> tuple[tuple[_Phase, ...], int]:
-        """The phases of the epoch in which parts continue, and its length."""
-        assert self.continuation is not None
-        return self._plan(self.continuation.position, np.array(self.continuation.taken, np.int64))
-
-    def _plan(self, before: int, taken: Numbers) -> tuple[tuple[_Phase, ...], int]:
-        """Return phases, and their length.
-
-        Args:
-            before: Number of records of the epoch that came before.
-            taken: Number of records of each part that came before; int64 ``[parts]``.
-        """
-        limits = self._limits(taken)
+    def _plan(self, start: Continuation) -> tuple[tuple[_Phase, ...], int]:
+        """Return the phases of an epoch, and its length. ``_plans`` keeps the latest results."""
+        before, taken = start.position, np.array(start.taken, np.int64)
+        limits = self._limits(start)
         ends = [*(max(0, begin - before) for begin in [*self._weights][1:]), ENDLESS]
         phases: list[_Phase] = []
         begin = 0
@@ -407,7 +384,7 @@ class MixedOrder(PositionOrder):
                 parts = np.flatnonzero(is_active)
                 if not len(parts):
                     break  # the next weights are used at once
-                mix = _Choices([weights[part] for part in parts], f"mix:{self._seed}:{len(phases)}")
+                mix = Choices([weights[part] for part in parts], f"mix:{self._seed}:{len(phases)}")
                 phases.append(_Phase(begin, parts, taken, mix))
                 length = self._length_of(phases[-1], limits - taken)
                 is_end = length < end - begin and self._stop != "each_once"
@@ -419,19 +396,17 @@ class MixedOrder(PositionOrder):
                 taken[parts] += mix.counts_before(length)
         return tuple(phases), begin
 
-    def _limits(self, taken: Numbers) -> Numbers:
-        """Return the number of records of each part at which it is exhausted; int64 ``[parts]``.
-
-        Args:
-            taken: Number of its records that came before the epoch continues: whole cycles of them
-                are over.
-        """
-        sizes = np.array(self._sizes, np.int64)
-        if self._repeat is not None:
-            return sizes * np.array(self._repeat, np.int64)
-        if self._stop == "all_exhausted":
-            return sizes
-        return sizes * np.maximum(1, -(-taken // np.maximum(1, sizes)))
+    def _limits(self, start: Continuation) -> Numbers:
+        """Return the number of units of each part at which it is exhausted; int64 ``[parts]``."""
+        limits = []
+        for number, (part, first) in enumerate(zip(self._parts, start.epochs, strict=True)):
+            epochs, cycles = Cycles(part, first), 1
+            if self._repeat is not None:
+                cycles = self._repeat[number]
+            elif self._stop != "all_exhausted":  # whole cycles are over where it continues
+                cycles = max(1, _num_begun(epochs, start.taken[number]))
+            limits.append(epochs.before(cycles))
+        return np.array(limits, np.int64)
 
     def _length_of(self, phase: _Phase, left: Numbers) -> int:
         """Return the length of a phase whose weights do not change.
@@ -447,6 +422,63 @@ class MixedOrder(PositionOrder):
         if (np.delete(left, phase.parts) > 0).any():
             return ENDLESS
         return phase.mix.end_of_first(left[phase.parts])
+
+
+class MixedRecords(MixedOrder, PositionOrder):
+    """Records of several orders, mixed by weight."""
+
+    def contains(self, numbers: Numbers) -> Mask:
+        """Return whether each record may come in an epoch; see :meth:`PositionOrder.contains`."""
+        found = np.empty(len(numbers), np.bool_)
+        for at, part in groups_of(np.searchsorted(self.bases, numbers, side="right") - 1):
+            found[at] = self._parts[part].contains(numbers[at] - self.bases[part])
+        return found
+
+    def at(self, positions: Numbers, epoch: int) -> Numbers:
+        """Return the record numbers at positions of an epoch's order.
+
+        Args:
+            positions: int64 ``[n]``, each in ``0..count-1``.
+            epoch: Number of the epoch.
+
+        Returns:
+            int64 ``[n]``.
+
+        Raises:
+            IndexError: If a position is out of its range.
+        """
+        numbers = np.empty(len(positions), np.int64)
+        for indices, part, inside, cycle in self._chosen_units(positions, epoch):
+            numbers[indices] = self._parts[part].at(inside, cycle) + self.bases[part]
+        return numbers
+
+
+class MixedRows(MixedOrder):
+    """Packed rows of several orders, mixed by weight. The rows of all have the same form."""
+
+    has_rows = True
+
+    @property
+    def total(self) -> int:
+        return sum(part.total for part in self._parts)
+
+    def plan_units(self, units: Numbers, epoch: int) -> _core.RowPlan:
+        joined, at = _core.RowPlan(), [np.empty(0, np.int64)]
+        for indices, part, positions, cycle in self._chosen_units(units, epoch):
+            joined.append(self._parts[part].plan_units(positions, cycle), self.bases[part])
+            at.append(indices)
+        return joined.take(np.argsort(np.concatenate(at)))
+
+    def records_of(self, units: Numbers, epoch: int) -> Numbers:
+        rows: _core.RowPlan = self.plan_units(units, epoch)
+        return rows.numbers
+
+
+def _num_begun(epochs: Cycles, count: int) -> int:
+    """Return the number of epochs in which the first units of some epochs lie."""
+    if count == 0:
+        return 0
+    return int(epochs.find(np.array([count - 1]))[0][0]) + 1
 
 
 def _taken_before(phases: Sequence[_Phase], position: int) -> Numbers:
@@ -496,125 +528,4 @@ class _Phase:
     begin: int
     parts: Numbers
     taken: Numbers
-    mix: _Choices
-
-
-class _Cell(NamedTuple):
-    """The choices of one cell.
-
-    Attributes:
-        chosen: Part chosen at each position of the cell, uint16 ``[CELL]``.
-        ordinals: Number of its earlier choices in the cell, int32 ``[CELL]``.
-        positions: Positions of the first part, in order, then those of the second, and so on;
-            int32 ``[CELL]``.
-    """
-
-    chosen: npt.NDArray[np.uint16]
-    ordinals: npt.NDArray[np.int32]
-    positions: npt.NDArray[np.int32]
-
-
-class _Choices:
-    """An endless sequence of choices among parts."""
-
-    def __init__(self, weights: Sequence[float], name: str) -> None:
-        self._counts = np.array(cell_counts(weights), np.int64)
-        self._begins = np.cumsum(self._counts) - self._counts
-        self._name = name
-
-    def choices(self, positions: Numbers) -> tuple[Numbers, Numbers]:
-        """Return the part chosen at each position, and the number of its earlier choices."""
-        chosen = np.empty(len(positions), np.int64)
-        ordinals = np.empty(len(positions), np.int64)
-        for at, number in _groups(positions >> CELL_BITS):
-            cell = _cell_of(self, number)
-            inside = positions[at] & (CELL - 1)
-            chosen[at] = cell.chosen[inside]
-            ordinals[at] = cell.ordinals[inside] + number * self._counts[chosen[at]]
-        return chosen, ordinals
-
-    def end(self, sizes: Sequence[int]) -> int:
-        """Return the first position that chooses a part more than ``sizes[part]`` times."""
-        cells, ordinals = np.divmod(np.array(sizes, np.int64), self._counts)
-        number = int(cells.min())
-        first = np.flatnonzero(cells == number)
-        positions = _cell_of(self, number).positions[self._begins[first] + ordinals[first]]
-        return number * CELL + int(positions.min())
-
-    def end_of_first(self, sizes: Numbers) -> int:
-        """Return the first position before which each part was chosen ``sizes[part]`` times."""
-        cells, ordinals = np.divmod(sizes - 1, self._counts)
-        number = int(cells.max(initial=-1))
-        if number < 0:  # all sizes are at most 0
-            return 0
-        last = np.flatnonzero(cells == number)
-        positions = _cell_of(self, number).positions[self._begins[last] + ordinals[last]]
-        return number * CELL + int(positions.max()) + 1
-
-    def counts_before(self, position: int) -> Numbers:
-        """Return the number of choices of each part before a position; int64 ``[parts]``."""
-        number, inside = divmod(position, CELL)
-        cell = _cell_of(self, number)
-        if len(self._counts) > _FEW_PARTS:
-            in_cell = np.bincount(cell.chosen[:inside], minlength=len(self._counts))
-        else:  # a state is taken after each batch
-            by_part = np.split(cell.positions, self._begins[1:])
-            in_cell = np.array([own.searchsorted(np.int32(inside)) for own in by_part], np.int64)
-        return self._counts * number + in_cell
-
-    def make_cell(self, number: int) -> _Cell:
-        """Compute the choices of a cell; :func:`_cell_of` caches some of them."""
-        key = digest_number(f"{self._name}:{number}")
-        in_parts = np.repeat(np.arange(len(self._counts), dtype=np.uint16), self._counts)
-        chosen = in_parts[_core.permute(np.arange(CELL), CELL, key)]
-        positions = np.argsort(chosen, kind="stable").astype(np.int32)
-        ordinals = np.empty(CELL, np.int32)
-        ordinals[positions] = np.arange(CELL) - np.repeat(self._begins, self._counts)
-        return _Cell(chosen, ordinals, positions)
-
-
-# A function cache needs no lock of our own, which a fork could leave locked.
-@functools.lru_cache(maxsize=_CACHED_CELLS)
-def _cell_of(choices: _Choices, number: int) -> _Cell:
-    return choices.make_cell(number)
-
-
-def cell_counts(weights: Sequence[float]) -> list[int]:
-    """Return the number of choices of each part in a cell.
-
-    Each part's exact number is rounded down, and the rest goes to the parts that lost most by
-    rounding. A part without any then takes one from the part that has most. Ties go to the first.
-
-    Args:
-        weights: Positive and finite weights, at most ``CELL`` of them.
-
-    Returns:
-        Positive numbers that sum to ``CELL``.
-    """
-    exact = [Fraction(weight) for weight in weights]
-    scale = CELL / sum(exact)
-    counts = [math.floor(weight * scale) for weight in exact]
-    lost = [weight * scale - count for weight, count in zip(exact, counts, strict=True)]
-    by_loss = sorted(range(len(lost)), key=lambda part: -lost[part])
-    for part in by_loss[: CELL - sum(counts)]:
-        counts[part] += 1
-    most = [(-count, part) for part, count in enumerate(counts)]
-    heapq.heapify(most)
-    for part in [part for part, count in enumerate(counts) if count == 0]:
-        count, largest = most[0]
-        heapq.heapreplace(most, (count + 1, largest))
-        counts[largest] -= 1
-        counts[part] = 1
-    return counts
-
-
-def _groups(values: Numbers) -> list[tuple[slice | Numbers, int]]:
-    """Return each distinct value with the indices at which it occurs."""
-    if len(values) == 0:
-        return []
-    if (values == values[0]).all():
-        return [(slice(None), int(values[0]))]
-    order = np.argsort(values, kind="stable")
-    ordered = values[order]
-    starts = np.flatnonzero(np.diff(ordered, prepend=ordered[0] - 1))
-    return list(zip(np.split(order, starts[1:]), ordered[starts].tolist(), strict=True))
+    mix: Choices

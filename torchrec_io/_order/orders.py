@@ -47,10 +47,10 @@ class Order(ABC):
     these are made by length, or rows that are packed with records.
     """
 
-    has_batches: ClassVar[bool] = False
+    has_batches: bool = False
     """True if a unit is a whole batch."""
 
-    has_rows: ClassVar[bool] = False
+    has_rows: bool = False
     """True if a unit is a row that is packed with records."""
 
     @property
@@ -85,17 +85,30 @@ class Order(ABC):
         """Return about the number of units in an epoch, quickly: by default one for each record."""
         return len(self)
 
-    @abstractmethod
     def batches(self, epoch: int, plan_of: PlanOf, consumed: int) -> Iterator[Any]:
-        """Yield the record numbers of each batch that a plan assigns to one process.
+        """Yield the units of each batch that a plan assigns to one process; see `plan_units`.
 
         Args:
             epoch: Number of the epoch.
             plan_of: Returns the process's plan of an epoch of that many units.
             consumed: Number of the process's units to skip.
+        """
+        for units in plan_of(self.count(epoch)).batches(consumed):
+            yield self.plan_units(units, epoch)
 
-        Yields:
-            int64 ``[n]``; the ``_core.RowPlan`` of its rows if units are rows.
+    @abstractmethod
+    def plan_units(self, units: Numbers, epoch: int) -> Any:
+        """Return some units in the form in which they are loaded.
+
+        Args:
+            units: Positions of the units in the epoch; int64 ``[n]``, at least one.
+            epoch: Number of the epoch.
+
+        Returns:
+            Record numbers, int64 ``[n]``; or the ``_core.RowPlan`` of rows.
+
+        Raises:
+            IndexError: If the epoch has no such unit.
         """
 
     @abstractmethod
@@ -170,8 +183,11 @@ class PositionOrder(Order):
             ends = np.cumsum([len(batch) for batch in positions])
             yield from np.split(numbers, ends[:-1])
 
-    def records_of(self, units: Numbers, epoch: int) -> Numbers:
+    def plan_units(self, units: Numbers, epoch: int) -> Numbers:
         """Return the record numbers of some units, which are records; see :meth:`at`."""
+        return self.at(units, epoch)
+
+    def records_of(self, units: Numbers, epoch: int) -> Numbers:
         return self.at(units, epoch)
 
 

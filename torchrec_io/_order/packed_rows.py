@@ -98,7 +98,7 @@ class WholeDocuments(PackedOrder):
             window = int(windows[first])
             plan: _core.RowPlan = self._window(window, epoch)
             plans.append(plan.take(units[first:last] - bounds[window]))
-        return _joined(plans)
+        return join_rows(plans)
 
 
 class JoinedDocuments(PackedOrder):
@@ -135,7 +135,7 @@ class JoinedDocuments(PackedOrder):
     def plan_units(self, units: Numbers, epoch: int) -> _core.RowPlan:
         bounds = self._find_bounds(units, epoch)
         runs = [(int(units[first]), int(units[last - 1]) + 1) for first, last in _runs(units, 1)]
-        return _joined([self._cut_rows(*run, bounds, epoch) for run in runs])
+        return join_rows([self._cut_rows(*run, bounds, epoch) for run in runs])
 
     def _cut_rows(self, begin: int, end: int, bounds: Numbers, epoch: int) -> _core.RowPlan:
         """Return consecutive rows.
@@ -175,7 +175,8 @@ def pack_rows(record_order: PositionOrder, lengths: Lengths, pack: Pack) -> Pack
     return made(record_order, lengths, pack)
 
 
-def _joined(plans: Sequence[_core.RowPlan]) -> _core.RowPlan:
+def join_rows(plans: Sequence[_core.RowPlan]) -> _core.RowPlan:
+    """Return the rows of all plans."""
     if len(plans) == 1:
         return plans[0]
     joined = _core.RowPlan()

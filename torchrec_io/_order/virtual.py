@@ -2,69 +2,101 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from .batch_sizes import BatchSizes
-from .orders import ENDLESS, PositionOrder
+from .cycles import Cycles, groups_of
+from .orders import Order, PositionOrder
+from .packed_rows import join_rows
 from .selection import Mask, Numbers
 
 
-@dataclass(frozen=True)
-class VirtualEpochOrder(PositionOrder):
-    """An order whose epochs have a given number of steps, and continue one another.
+class VirtualEpochOrder(Order):
+    """Base of orders whose epochs have a given number of steps and continue one another.
 
     All epochs of another order follow one another without a gap. This sequence is cut into parts of
-    equally many steps: the virtual epochs. So each record comes exactly once in each epoch of the
+    equally many steps: the virtual epochs. So each unit comes exactly once in each epoch of the
     other order, wherever virtual epochs begin.
 
-    Attributes:
-        whole: Order of the records. All of its epochs have equally many. It has no lanes.
+    Args:
+        whole: Order of the units. It has no lanes.
         steps: Number of steps in a virtual epoch.
-        sizes: Number of records of one rank in each step of the training.
-        world_size: Number of ranks, which have equally many records.
+        sizes: Number of units of one rank in each step of the training.
+        world_size: Number of ranks, which have equally many units.
+
+    Attributes:
+        whole: Order of the units.
     """
 
-    whole: PositionOrder
-    steps: int
-    sizes: BatchSizes
-    world_size: int
+    def __init__(self, whole: Any, steps: int, sizes: BatchSizes, world_size: int) -> None:
+        self.whole = whole
+        self.has_batches, self.has_rows = whole.has_batches, whole.has_rows
+        self._cycles = Cycles(whole)
+        self._steps = steps
+        self._sizes = sizes
+        self._world_size = world_size
 
     @property
     def seed(self) -> int:
-        return self.whole.seed
+        return int(self.whole.seed)
 
     @property
     def total(self) -> int:
-        return self.whole.total
+        return int(self.whole.total)
 
     def __len__(self) -> int:
-        """Return the number of records in the first epoch."""
+        """Return the number of units in the first epoch."""
         return self.count(0)
 
     def count(self, epoch: int) -> int:
-        return self._begin(epoch + 1) - self._begin(epoch) if len(self.whole) else 0
+        return self._begin(epoch + 1) - self._begin(epoch) if self.whole.count(0) else 0
 
-    def contains(self, numbers: Numbers) -> Mask:
-        return self.whole.contains(numbers)
+    def _find(self, units: Numbers, epoch: int) -> Iterator[tuple[slice | Numbers, Numbers, int]]:
+        """Yield the units of one epoch of the other order at a time.
 
-    def at(self, positions: Numbers, epoch: int) -> Numbers:
-        positions = positions + self._begin(epoch)
-        if len(self.whole) == ENDLESS:
-            return self.whole.at(positions, 0)
-        numbers = np.empty(len(positions), np.int64)
-        epochs, inside = np.divmod(positions, max(1, len(self.whole)))
-        for number in np.unique(epochs).tolist():
-            here = epochs == number
-            numbers[here] = self.whole.at(inside[here], number)
-        return numbers
+        Yields:
+            Their indices in ``units``, their positions in that epoch, and its number.
+        """
+        cycles, inside = self._cycles.find(units + self._begin(epoch))
+        for at, cycle in groups_of(cycles):
+            yield at, inside[at], cycle
 
     def describe(self) -> dict[str, Any]:
         """Return all that the order depends on, besides the batch size."""
         return {**self.whole.describe(), "records_per_epoch": len(self)}
 
     def _begin(self, epoch: int) -> int:
-        """Return the number of records of all ranks before an epoch."""
-        return self.sizes.begin(epoch * self.steps) * self.world_size
+        """Return the number of units of all ranks before an epoch."""
+        return self._sizes.begin(epoch * self._steps) * self._world_size
+
+
+class VirtualRecords(VirtualEpochOrder, PositionOrder):
+    """Virtual epochs of records."""
+
+    def contains(self, numbers: Numbers) -> Mask:
+        found: Mask = self.whole.contains(numbers)
+        return found
+
+    def at(self, positions: Numbers, epoch: int) -> Numbers:
+        numbers = np.empty(len(positions), np.int64)
+        for at, inside, cycle in self._find(positions, epoch):
+            numbers[at] = self.whole.at(inside, cycle)
+        return numbers
+
+
+class VirtualUnits(VirtualEpochOrder):
+    """Virtual epochs of packed rows, or of batches by length."""
+
+    def plan_units(self, units: Numbers, epoch: int) -> Any:
+        plans = [
+            self.whole.plan_units(inside, cycle) for _, inside, cycle in self._find(units, epoch)
+        ]
+        return join_rows(plans) if self.has_rows else np.concatenate(plans)
+
+    def records_of(self, units: Numbers, epoch: int) -> Numbers:
+        return np.concatenate(
+            [self.whole.records_of(inside, cycle) for _, inside, cycle in self._find(units, epoch)]
+        )

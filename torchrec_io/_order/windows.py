@@ -140,18 +140,6 @@ class WindowedOrder(Order):
         return self.record_order.fit_reader(reader, self.size)
 
     @abstractmethod
-    def plan_units(self, units: Numbers, epoch: int) -> Any:
-        """Return some units, as :meth:`Order.batches` yields them.
-
-        Args:
-            units: Numbers of the units; int64 ``[n]``, at least one.
-            epoch: Number of the epoch.
-
-        Raises:
-            IndexError: If the epoch has no such unit.
-        """
-
-    @abstractmethod
     def _measure(self, begin: int, end: int, epoch: int) -> Numbers:
         """Return the number of units, or another measure, of each window from begin to end."""
 

@@ -242,7 +242,8 @@ void bind_packing(nb::module_& m) {
       .def("__len__", &RowPlan::rows)
       .def("take", &bind_take, "rows"_a,
            "Return some rows, with their documents in the order of their first pieces.")
-      .def("append", &RowPlan::append, "other"_a, "Add the rows of another plan.")
+      .def("append", &RowPlan::append, "other"_a, "base"_a = 0,
+           "Add the rows of another plan, with a number added to its record numbers.")
       .def("first_numbers", &bind_first_numbers,
            "Return the record number of the first document of each row.")
       .def_prop_ro("numbers", array_of(&RowPlan::numbers), nb::rv_policy::reference_internal,

@@ -66,13 +66,13 @@ Int64s RowPlan::first_numbers() const {
   return found;
 }
 
-void RowPlan::append(const RowPlan& other) {
+void RowPlan::append(const RowPlan& other, std::int64_t base) {
   const auto before = static_cast<std::int64_t>(numbers.size());
   const auto pieces = static_cast<std::int64_t>(documents.size());
   const auto add = [](Int64s& to, const Int64s& from, std::int64_t shift, std::size_t skip = 0) {
     for (std::size_t i = skip; i < from.size(); ++i) to.push_back(from[i] + shift);
   };
-  add(numbers, other.numbers, 0);
+  add(numbers, other.numbers, base);
   add(lengths, other.lengths, 0);
   add(row_begins, other.row_begins, pieces, 1);
   add(documents, other.documents, before);

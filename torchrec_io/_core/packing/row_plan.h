@@ -30,8 +30,8 @@ struct RowPlan {
   // Returns the record number of the first document of each row.
   Int64s first_numbers() const;
 
-  // Adds the rows of another plan.
-  void append(const RowPlan& other);
+  // Adds the rows of another plan, with `base` added to its record numbers.
+  void append(const RowPlan& other, std::int64_t base = 0);
 
   // Adds a piece to the last row. Rows are ended by end_row().
   void add_piece(std::int64_t document, std::int64_t begin, std::int64_t size);
