@@ -96,7 +96,8 @@ def _first_blocks(pipeline: Pipeline) -> Generator[RecordBlock]:
         numbers = records.numbers_at(np.arange(min(_MOST_RECORDS, len(records))))
     else:
         order = getattr(pipeline.order, "record_order", pipeline.order)
-        numbers = order.at(np.arange(min(_MOST_RECORDS, len(order))), 0)
+        units = np.arange(min(_MOST_RECORDS, order.count(0)))
+        numbers = order.records_of(units, 0)[:_MOST_RECORDS]
     begin, end = 0, 1
     while begin < len(numbers):
         yield reader.fetch(reader.plan(numbers[begin:end]))[0]

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 import numpy as np
 
-from .._order.mixture import MixedOrder, Stop, Weights
-from .._order.orders import ENDLESS, PositionOrder
+from .._order.mixture import MixedRecords, MixedRows, Stop, Weights
+from .._order.orders import ENDLESS, Order
 from .._records.record_reader import RecordReader
 from .._schema.feature_mapping import FeatureMapping
 from ..checks import check_integer, counted
@@ -171,20 +171,22 @@ def mix(
     parts = [_checked(dataset) for dataset in _as_list(datasets)]
     if not parts:
         raise ValueError("datasets must hold at least one dataset, got none")
-    orders = [_order_of(part) for part in parts]
+    mixed = _mixed_options(parts, options)
+    has_rows = mixed["pack"] is not None and "pack" not in options
+    orders = [part.order if has_rows else _order_of_records(part) for part in parts]
     if (weights is None) == (repeat is None):
         raise TypeError("mix() takes either weights or repeat: mix([a, b], weights=[0.7, 0.3])")
     if repeat is not None:
         weights, stop = _weights_of_repeat(repeat, orders, stop), "each_once"
     elif isinstance(weights, str):
         weights = _weights_of_records(weights, orders)
-    mixed = _mixed_options(parts, options)
     sources = [source for part in parts for source in _sources_of(part)]
     _check_forms([each for each in sources if not has_own_transform(each.options)], source)
     sizes = [_num_stored(part) for part in parts]
     bases = (np.cumsum(sizes) - sizes).tolist()
     stop = stop or "first_exhausted"
-    order = MixedOrder(orders, weights or (), seed, stop, bases=bases, repeat=repeat)
+    made = MixedRows if has_rows else MixedRecords
+    order = made(orders, weights or (), seed, stop, bases=bases, repeat=repeat)
     paths = [path for part in sources for path in part.paths]
     schemas = [_schema_of(part) for part in sources]
     first = sources[0]
@@ -192,6 +194,13 @@ def mix(
     if source is None and _are_read_alike(sources):
         indexes = [index for part in sources for index in part.records.indexes]
         reader, parser = RecordReader(indexes, **first.records.options), first.loader.parser
+        if isinstance(order, MixedRows):
+            from .packing import RowLoader  # noqa: PLC0415  # rarely needed
+
+            rows = RowLoader(reader, parser, mixed["pack"], raises=mixed["on_error"] == "raise")
+            return MixedDataset(
+                MixedPipeline(paths, first.schema, order, rows, mixed, **attributes)
+            )
         kinds: dict[str, Any] = {"reader": reader, "parser": parser, "options": mixed}
         pipeline = MixedPipeline.of_records(paths, first.schema, order, **kinds, **attributes)
         return MixedDataset(pipeline)
@@ -202,7 +211,7 @@ def mix(
 
 
 def _weights_of_repeat(
-    repeat: Sequence[int], orders: Sequence[PositionOrder], stop: Stop | None
+    repeat: Sequence[int], orders: Sequence[Order], stop: Stop | None
 ) -> list[float]:
     """Return the weights with which repeated datasets are exhausted at about the same time."""
     if stop is not None:
@@ -213,23 +222,28 @@ def _weights_of_repeat(
             f"got {len(repeat)}"
         )
     times = [check_integer(f"repeat[{number}]", each, 1) for number, each in enumerate(repeat)]
-    return [float(each * max(1, len(order))) for each, order in zip(times, orders, strict=True)]
+    return [float(each * max(1, order.count(0))) for each, order in zip(times, orders, strict=True)]
 
 
-def _weights_of_records(name: str, orders: Sequence[PositionOrder]) -> list[float]:
-    """Return the number of records of each dataset."""
+def _weights_of_records(name: str, orders: Sequence[Order]) -> list[float]:
+    """Return the number of records, or packed rows, of each dataset."""
     if name != "records":
         raise ValueError(f"weights must be numbers or 'records', got {name!r}")
-    sizes = [len(order) for order in orders]
+    sizes = [order.count(0) for order in orders]
     if ENDLESS in sizes or not any(sizes):
         reason = "none has any" if not any(sizes) else "one is endless"
         raise ValueError(f"weights='records' needs datasets with numbers of records, but {reason}")
     return [float(size) for size in sizes]
 
 
-def _order_of(part: IndexedPipeline | MixedPipeline) -> PositionOrder:
+def _order_of_records(part: IndexedPipeline | MixedPipeline) -> Order:
     """Return the order of the records of a dataset or mixture."""
-    order: PositionOrder = part.record_order if isinstance(part, IndexedPipeline) else part.order
+    order: Order = part.record_order if isinstance(part, IndexedPipeline) else part.order
+    if order.has_rows:
+        raise ValueError(
+            "packed rows can be mixed with rows of the same pack only, without another pack "
+            "in mix()"
+        )
     return order
 
 
@@ -308,8 +322,6 @@ def _checked(dataset: Any) -> IndexedPipeline | MixedPipeline:
     assert isinstance(pipeline, (IndexedPipeline, MixedPipeline))
     if has_length_batches(pipeline.options):
         raise ValueError("a dataset with batches by length cannot be mixed")
-    if pipeline.options.get("pack") is not None:
-        raise ValueError("a dataset with packed rows cannot be mixed: give pack to mix()")
     if isinstance(pipeline, MixedPipeline):
         if pipeline.source is not None:
             raise ValueError(
