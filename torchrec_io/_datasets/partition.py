@@ -383,7 +383,8 @@ class EpochPartition(RecordPartition):
         ]
         if len(set(steps)) > 1:
             raise ValueError(_about_uneven(steps, in_batches=self.in_batches))
-        if self.has_rows and self.options.get("shuffle", True) is not False:
+        has_other_counts = self.options.get("shuffle", True) is not False and self._steps is None
+        if self.has_rows and has_other_counts:
             raise ValueError(
                 "ranks may get different numbers of steps in other epochs, which have more or "
                 f"fewer rows. {_UNEVEN_ADVICE}"

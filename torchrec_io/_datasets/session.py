@@ -24,6 +24,7 @@ from .._storage.exit import close_at_exit
 from .._tensors.arena import Allocate, allocate_arena
 from .._tensors.trainers import ReadDataset, TrainerLoader, make_dicts, makes_dicts, trainer_hooks
 from ..checks import check_choice
+from ..errors import StateMismatchError
 from .absent_features import warn_of_absent_features
 from .bad_records import ErrorHandler
 from .epoch_clock import worker_iteration
@@ -419,11 +420,11 @@ class Session(Epochs):
     def to_state(self, place: Place) -> dict[str, Any]:
         progress, layout = place
         partition = self.partition
-        order = partition.order
+        order: Any = partition.order
         if self.leaves_nothing(place, first_rank(layout)):
             progress = partition.end_of(progress, layout)
         state = to_state(progress, layout, order.describe(), self._state_batch_size)
-        if isinstance(order, MixedOrder) and isinstance(partition, EpochPartition):
+        if isinstance(self.order, MixedOrder) and isinstance(partition, EpochPartition):
             position = partition.position_of(progress, layout)
             if position is not None:
                 state.update(order.describe_position(position, progress.epoch))
@@ -450,21 +451,24 @@ class Session(Epochs):
         order = self.pipeline.order
         if not isinstance(order, MixedOrder):
             raise TypeError(
-                "weights='new' needs a mixture that tio.mix made, without pack: other datasets "
-                "have no weights"
+                "weights='new' needs a mixture that tio.mix made, without pack in mix(): other "
+                "datasets have no weights"
             )
-        steps = self.pipeline.options["steps_per_epoch"]
-        if steps is not None:
-            raise ValueError(
-                f"steps_per_epoch must be None for weights='new', got {steps}: it continues the "
-                "epochs of all records"
-            )
-        progress, _, _ = read_state(state)
+        progress, _, described = read_state(state)
         continuation = order.continued_after(state)
+        partition = self._partition_of(order.continued(continuation))
+        new: Any = partition.order
+        sizes = [each.get("records_per_epoch") for each in (described, new.describe())]
+        if sizes[0] != sizes[1]:
+            raise StateMismatchError(
+                "weights='new' needs the steps_per_epoch of the state: its epochs have "
+                f"{sizes[0] or 'all'} records, not {sizes[1] or 'all'}"
+            )
         self.state.continuation = continuation
-        partition = self.partition
-        begin = order.count(progress.epoch) if continuation is None else 0
-        return Progress(progress.epoch, progress.first_epoch, begin), partition.layout()
+        begin = new.start_in(progress.epoch)
+        place = Progress(progress.epoch, progress.first_epoch, begin), partition.layout()
+        partition.check_state(*place)
+        return place
 
     @property
     def _state_batch_size(self) -> int | Ramp | None:

@@ -66,7 +66,7 @@ class WorkerState:
     is_in_workers = _Number(_IN_WORKERS)
 
     def __init__(self, num_parts: int = 0) -> None:
-        room = 3 + 2 * num_parts if num_parts else 0
+        room = 4 + 2 * num_parts if num_parts else 0
         self._shared = torch.zeros(_NUM_NUMBERS + room, dtype=torch.int64)
         self._shared.share_memory_()  # type: ignore[no-untyped-call]
 

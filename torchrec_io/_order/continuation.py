@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -20,6 +20,7 @@ class Continuation:
         position: Number of records of that epoch that came before.
         epochs: Epoch of each part's own order in which its first cycle of this epoch is.
         taken: Number of records of each part, over all cycles, that came before.
+        origin: Number of records of all virtual epochs that came before; 0 if there are none.
 
     Raises:
         ValueError: If a value is not a non-negative integer, or parts are missing.
@@ -29,6 +30,7 @@ class Continuation:
     position: int
     epochs: tuple[int, ...]
     taken: tuple[int, ...]
+    origin: int = 0
 
     def __post_init__(self) -> None:
         for number in self.numbers():
@@ -37,15 +39,15 @@ class Continuation:
             raise ValueError(f"got {len(self.epochs)} epochs and {len(self.taken)} numbers")
 
     def numbers(self) -> list[int]:
-        """Return the continuation as integers, 2 and 2 more for each part."""
-        return [self.epoch, self.position, *self.epochs, *self.taken]
+        """Return the continuation as integers, 3 and 2 more for each part."""
+        return [self.epoch, self.position, self.origin, *self.epochs, *self.taken]
 
     @classmethod
     def of_numbers(cls, numbers: Sequence[int]) -> Self:
         """Return the continuation of integers; the inverse of :meth:`numbers`."""
-        epoch, position, *parts = numbers
+        epoch, position, origin, *parts = numbers
         count = len(parts) // 2
-        return cls(epoch, position, tuple(parts[:count]), tuple(parts[count:]))
+        return cls(epoch, position, tuple(parts[:count]), tuple(parts[count:]), origin)
 
     def describe(self) -> dict[str, Any]:
         """Return the continuation as JSON values."""
@@ -68,7 +70,9 @@ def saved_continuation(state: Mapping[str, Any], num_parts: int) -> Continuation
 
 
 def continue_parts(
-    state: Mapping[str, Any], parts: Sequence[Mapping[str, Any]], epochs: Sequence[int]
+    state: Mapping[str, Any],
+    parts: Sequence[Mapping[str, Any]],
+    epochs_at: Callable[[int], Sequence[int]],
 ) -> Continuation | None:
     """Return where parts continue after a state of another mixture.
 
@@ -77,8 +81,8 @@ def continue_parts(
     Args:
         state: A state.
         parts: Description of each part of the new mixture.
-        epochs: Epoch of each part's own order in which its first cycle of the state's epoch is, if
-            it starts at its start.
+        epochs_at: Returns the epoch of each part's own order in which its first cycle of an epoch
+            is, if it starts at its start.
 
     Returns:
         None if the state is at the end of its epoch.
@@ -90,15 +94,15 @@ def continue_parts(
     if "parts" not in state:
         raise StateMismatchError(
             "weights='new' needs a state of a mixture that tells where each dataset is. This one "
-            "is of another dataset, of packed rows, of steps_per_epoch, of DataLoader workers that "
-            "read samples, or was taken inside a global step"
+            "is of another dataset, of rows that were packed after mixing, of DataLoader workers "
+            "that read samples, or was taken inside a global step"
         )
     try:
         described = state["order"]["parts"]
         before = [described[str(number)] for number in range(len(described))]
-        saved = _continuation({"epoch": state["epoch"], **state["parts"]})
+        saved = _continuation(state["parts"])
         has_ended = bool(state["parts"]["has_ended"])
-        taken, first = [0] * len(parts), [*epochs]
+        taken, first = [0] * len(parts), [*epochs_at(saved.epoch)]
         left = dict(enumerate(before))
         new = []
         for number, part in enumerate(parts):
@@ -119,12 +123,12 @@ def continue_parts(
         )
     if has_ended:
         return None
-    return Continuation(saved.epoch, saved.position, tuple(first), tuple(taken))
+    return dataclasses.replace(saved, epochs=tuple(first), taken=tuple(taken))
 
 
 def _continuation(saved: Mapping[str, Any]) -> Continuation:
     lists = {name: tuple(saved[name]) for name in ("epochs", "taken")}
-    return Continuation(saved["epoch"], saved["position"], **lists)
+    return Continuation(saved["epoch"], saved["position"], **lists, origin=saved["origin"])
 
 
 def _leaves(part: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:

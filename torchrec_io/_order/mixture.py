@@ -187,7 +187,7 @@ class MixedOrder(Order):
             StateMismatchError: If the state does not tell that.
         """
         parts = [part.describe() for part in self._parts]
-        return continue_parts(state, parts, self._start_of(state["epoch"]).epochs)
+        return continue_parts(state, parts, lambda epoch: self._start_of(epoch).epochs)
 
     @property
     def has_equal_epochs(self) -> bool:
@@ -201,6 +201,10 @@ class MixedOrder(Order):
     def seed(self) -> int:
         """Seed of the choice between parts. Their own seeds are in their orders."""
         return self._seed
+
+    def start_in(self, epoch: int) -> int:
+        """Return the position of an epoch at which its parts continue; its end if none does."""
+        return 0 if self._start_of(epoch) is self.continuation else self.count(epoch)
 
     def source_of(self, numbers: Numbers) -> Numbers:
         """Return the source of each record number; int64 ``[n]``."""
@@ -245,12 +249,9 @@ class MixedOrder(Order):
             from which a mixture of other weights or parts continues.
         """
         start = self._start_of(epoch)
-        parts = {
-            "position": start.position + position,
-            "epochs": list(start.epochs),
-            "taken": self.taken_before(position, epoch).tolist(),
-            "has_ended": position >= self.count(epoch),
-        }
+        taken = tuple(self.taken_before(position, epoch).tolist())
+        place = Continuation(epoch, start.position + position, start.epochs, taken)
+        parts = {**place.describe(), "has_ended": position >= self.count(epoch)}
         return {"sources": self.count_sources(position, epoch), "parts": parts}
 
     def count_sources(self, position: int, epoch: int) -> list[int]:
@@ -301,7 +302,7 @@ class MixedOrder(Order):
 
     def _chosen_units(
         self, positions: Numbers, epoch: int
-    ) -> Iterator[tuple[slice | Numbers, int, Numbers, int]]:
+    ) -> Iterator[tuple[Numbers, int, Numbers, int]]:
         """Yield what the units at positions are: those of one part and one of its epochs at a time.
 
         Args:

@@ -16,6 +16,7 @@ from .._records.block_reader import BlockReader
 from .._records.reader import Reader
 from .._records.record_reader import RecordReader
 from .._storage.digest import digest_text
+from .continuation import Continuation
 from .lanes import Blocks
 from .plan import EpochPlan
 from .selection import Mask, Numbers, Selection
@@ -52,6 +53,9 @@ class Order(ABC):
 
     has_rows: bool = False
     """True if a unit is a row that is packed with records."""
+
+    continuation: Continuation | None = None
+    """Where the parts of a mixture continue in one epoch."""
 
     @property
     @abstractmethod

@@ -34,7 +34,9 @@ class VirtualEpochOrder(Order):
     def __init__(self, whole: Any, steps: int, sizes: BatchSizes, world_size: int) -> None:
         self.whole = whole
         self.has_batches, self.has_rows = whole.has_batches, whole.has_rows
-        self._cycles = Cycles(whole)
+        start = whole.continuation
+        self._cycles = Cycles(whole, 0 if start is None else start.epoch)
+        self._origin = 0 if start is None else start.origin
         self._steps = steps
         self._sizes = sizes
         self._world_size = world_size
@@ -52,7 +54,11 @@ class VirtualEpochOrder(Order):
         return self.count(0)
 
     def count(self, epoch: int) -> int:
-        return self._begin(epoch + 1) - self._begin(epoch) if self.whole.count(0) else 0
+        return self.begin(epoch + 1) - self.begin(epoch) if self.whole.count(0) else 0
+
+    def start_in(self, epoch: int) -> int:
+        """Return the position of an epoch at which the parts of a mixture continue."""
+        return self._origin - self.begin(epoch)
 
     def _find(self, units: Numbers, epoch: int) -> Iterator[tuple[slice | Numbers, Numbers, int]]:
         """Yield the units of one epoch of the other order at a time.
@@ -60,15 +66,23 @@ class VirtualEpochOrder(Order):
         Yields:
             Their indices in ``units``, their positions in that epoch, and its number.
         """
-        cycles, inside = self._cycles.find(units + self._begin(epoch))
+        cycles, inside = self._cycles.find(units - self.start_in(epoch))
         for at, cycle in groups_of(cycles):
-            yield at, inside[at], cycle
+            yield at, inside[at], self._cycles.first + cycle
+
+    def describe_position(self, position: int, epoch: int) -> dict[str, Any]:
+        """Return what a state of a mixture holds; see :meth:`MixedOrder.describe_position`."""
+        origin = self.begin(epoch) + position
+        [(_, [inside], cycle)] = self._find(np.array([position]), epoch)
+        described: dict[str, Any] = self.whole.describe_position(int(inside), cycle)
+        described["parts"]["origin"] = origin
+        return described
 
     def describe(self) -> dict[str, Any]:
         """Return all that the order depends on, besides the batch size."""
         return {**self.whole.describe(), "records_per_epoch": len(self)}
 
-    def _begin(self, epoch: int) -> int:
+    def begin(self, epoch: int) -> int:
         """Return the number of units of all ranks before an epoch."""
         return self._sizes.begin(epoch * self._steps) * self._world_size
 
@@ -85,6 +99,10 @@ class VirtualRecords(VirtualEpochOrder, PositionOrder):
         for at, inside, cycle in self._find(positions, epoch):
             numbers[at] = self.whole.at(inside, cycle)
         return numbers
+
+    def records_of(self, units: Numbers, epoch: int) -> Numbers:
+        # A mixture does not know the records before the one at which its parts continue.
+        return self.at(units[units >= self.start_in(epoch)], epoch)
 
 
 class VirtualUnits(VirtualEpochOrder):
