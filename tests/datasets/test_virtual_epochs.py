@@ -170,6 +170,40 @@ def test_mixtures(paths: list[str], stop: Any) -> None:
         tio.mix([parts[0], parts[1].replace(steps_per_epoch=8)], **options)
 
 
+ROWS: dict[str, Any] = {"pack": tio.Pack(6, key="tokens", window=9), "on_error": "skip"}
+BY_LENGTH: dict[str, Any] = {"batch_size": None, "batch_tokens": 9, "length_key": "tokens"}
+
+
+def units_of(batch: Any, options: dict[str, Any]) -> list[Any]:
+    """Return the rows of a batch, or a batch by length as a whole."""
+    return batch["tokens"].tolist() if options is ROWS else [batch["id"].tolist()]
+
+
+@pytest.mark.parametrize("options", [ROWS, BY_LENGTH])
+@pytest.mark.parametrize("world", [1, 2])
+def test_rows_and_batches_by_length(paths: list[str], options: dict[str, Any], world: int) -> None:
+    own = {**options, "world_size": world}
+    size = (4 if options is ROWS else 1) * world
+    whole = make(paths, **{**options, "steps_per_epoch": None, "epochs": None, "num_threads": 1})
+    endless = (unit for batch in whole for unit in units_of(batch, options))
+    expected = cut([*itertools.islice(endless, 6 * STEPS * size)], size)
+    ranks = [make(paths, **own, rank=rank, epochs=3) for rank in range(world)]
+    assert [len(dataset) for dataset in ranks] == [3 * STEPS] * world
+
+    def steps_of(loaders: list[Any]) -> list[list[Any]]:
+        steps = zip(*loaders, strict=True)
+        return [[unit for batch in step for unit in units_of(batch, options)] for step in steps]
+
+    assert steps_of(ranks) == expected[: 3 * STEPS]
+    workers = [tio.make_loader(dataset, num_workers=2) for dataset in ranks]
+    assert steps_of(workers) == expected[3 * STEPS :]
+    for taken, state in states_of(make(paths, **own, rank=world - 1, epochs=3)):
+        resumed = [make(paths, **own, rank=rank, epochs=3) for rank in range(world)]
+        for dataset in resumed:
+            dataset.load_state_dict(through_json(state))
+        assert steps_of(resumed) == (expected[taken : 3 * STEPS] or expected[3 * STEPS :])
+
+
 def test_empty_datasets(tmp_path: Path) -> None:
     dataset = make(write_files(tmp_path, [0]))
     assert len(dataset) == 0
@@ -178,8 +212,6 @@ def test_empty_datasets(tmp_path: Path) -> None:
 
 REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"steps_per_epoch": 0}, "steps_per_epoch must be a positive integer, got 0"),
-    ({"length_key": "tokens"}, "a dataset with steps_per_epoch has no batches by length"),
-    ({"pack": tio.Pack(8)}, "a dataset with steps_per_epoch has no packed rows"),
     (
         {"shuffle": tio.Shuffle(block=2, window=4, lanes=4)},
         "steps_per_epoch must be None for a shuffle with lanes",
