@@ -116,7 +116,7 @@ def test_resuming_with_other_ranks(paths: list[list[str]], stop: Any) -> None:
         return mixed(parts, stop, **layout, drop_last=True, uneven="drop", epochs=2)
 
     expected = rows_of(itertools.islice(opened(), 30))
-    for taken, state in itertools.islice(states_of(opened(1, 2)), 16):
+    for taken, state in itertools.islice(states_of(opened(1, 2)), 13):
         ranks = []
         for rank in range(2):
             resumed = opened(rank, 2)

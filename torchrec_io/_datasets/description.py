@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .._order.distributed import rank_source
-from .._order.mixture import MixedOrder
+from .._order.mixture import MixedOrder, MixedRows
 from .._order.orders import ENDLESS
 from .._schema.feature_mapping import FeatureMapping
 from ..checks import counted
@@ -81,6 +81,8 @@ def describe_records(order: Any) -> str:
     if len(order) == ENDLESS:
         return "endless"
     records = counted(order.total, "record")
+    if isinstance(order, MixedRows):
+        return f"{counted(len(order), 'packed row')} of {records}"
     if len(order) > order.total:
         return f"{counted(len(order), 'draw')} from {records}"
     return records if len(order) == order.total else f"{len(order):,} of {records}"

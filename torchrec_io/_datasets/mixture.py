@@ -138,7 +138,7 @@ def mix(
             have the same schema, except ``key`` and ``normalize`` of features, and the same kind of
             steps. The options below must be equal in all datasets, or given.
         weights: Weight of each dataset; any positive numbers. ``"records"`` takes their numbers of
-            records. A mapping ``{0: [9, 1], 50_000: [5, 5]}`` changes the weights during an epoch:
+            records, or of packed rows. A mapping ``{0: [9, 1], 50_000: [5, 5]}`` changes the weights during an epoch:
             its keys count the records of the epoch before that, of all ranks. Such a weight may be
             0.
         repeat: In place of ``weights``: each record of dataset i comes exactly ``repeat[i]`` times
@@ -156,8 +156,9 @@ def mix(
         options: Options of the mixture, in place of those of its datasets: ``batch_size``,
             ``drop_last``, ``pack``, ``epochs``, ``steps_per_epoch``, ``rank``, ``world_size``,
             ``mesh``, ``uneven``, ``transform``, ``with_key``, ``on_error``, ``num_threads``. A
-            ``transform`` is called with what the transforms of samples returned. ``pack`` needs
-            datasets that are read alike, without ``source``.
+            ``transform`` is called with what the transforms of samples returned. Datasets that all
+            have a ``pack`` are mixed row by row; a ``pack`` given here packs documents after they
+            are mixed. Both need datasets that are read alike, without ``source``.
 
     Raises:
         ValueError: If weights do not match the datasets or are not positive, the datasets differ
