@@ -473,3 +473,24 @@ def test_damage_names_the_file(paths: Any, tmp_path: Path) -> None:
     seen = numbers_of(dataset)
     assert sorted(seen) == [*range(FIRST), 2000, 2002]
     assert [(error.path, error.record) for error in errors] == [(bad, 1)]
+
+
+# ---- statistics ----
+
+
+@pytest.mark.parametrize("size", [8, None])
+@pytest.mark.parametrize("workers", [0, 2])
+def test_records_of_each_dataset_are_counted(paths: Any, size: int | None, workers: int) -> None:
+    first, second = pair(paths, batch_size=size)
+    inner = tio.mix([first, second], weights=[3, 1], stop="each_once", batch_size=size)
+    dataset = tio.mix([second, inner], weights=[1, 1], stop="each_once")
+    loader = tio.make_loader(dataset, batch_size=None, num_workers=workers)
+    assert len(numbers_of(loader)) == FIRST + 2 * SECOND
+    stats = loader.stats()
+    assert stats.sources == (SECOND, FIRST, SECOND)
+    assert stats.as_dict()["source_1"] == FIRST
+    assert loader.stats().sources == (0, 0, 0)
+    assert dataset.stats().sources == (SECOND, FIRST, SECOND)
+    taken = numbers_of(itertools.islice(dataset, 3))
+    assert dataset.stats().sources[1] == sum(number < 1000 for number in taken)
+    assert tio.make_loader(first, batch_size=None).stats().sources == ()

@@ -175,6 +175,7 @@ def test_mixtures_of_mixtures(paths: list[list[str]]) -> None:
     sources = outer.state_dict()["sources"]
     assert len(sources) == 3
     assert sum(sources) == 42
+    assert outer.stats().sources == tuple(sources)
 
 
 def choice_of(paths: list[list[str]]) -> Any:

@@ -42,10 +42,11 @@ class Epochs:
 
     Args:
         num_parts: Number of parts of a mixture; 0 for other datasets.
+        num_sources: Number of its sources, whose records are counted.
     """
 
-    def __init__(self, num_parts: int = 0) -> None:
-        self._own_state = WorkerState(num_parts)
+    def __init__(self, num_parts: int = 0, num_sources: int = 0) -> None:
+        self._own_state = WorkerState(num_parts, num_sources)
         self._pid = os.getpid()
 
     @property

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from typing import Any, NoReturn
 
+from .._order.selection import Numbers
 from .._parsing.record_random import RecordRandom
 from .._tensors.batch import Batch, KeyedBatch
 from .._tensors.loaded import Loaded
@@ -179,6 +180,7 @@ class Iteration:
                 if self._is_beside:
                     self._latest.note(position)
                 self._meter.pause(count, 1)
+                self._meter.count_sources(loaded.numbers)
                 yield items
                 self._meter.resume()
 
@@ -223,19 +225,19 @@ class Iteration:
             if self._options["with_key"]:
                 places = self._loader.reader.locate(loaded.numbers[: len(items)])
                 items = [(place.key, item) for place, item in zip(places, items, strict=True)]
-            yield from self._taken(items, _ends(job, loaded))
+            yield from self._taken(items, loaded.numbers, _ends(job, loaded))
             del items
             if self._recent is not None:
                 self._recent.add(samples)
         if error is not None:
             _raise(error)
 
-    def _taken(self, items: list[Any], ends: Sequence[int]) -> Iterator[Any]:
+    def _taken(self, items: list[Any], numbers: Numbers, ends: Sequence[int]) -> Iterator[Any]:
         """Yield samples in parts, and move the position with each sample."""
         position = self._position
         position.has_yielded = True
         count = len(items)
-        with self._meter.samples(items) as rest:
+        with self._meter.samples(items, numbers) as rest:
             del items
             position.walk = Walk(rest, count, ends)
             if self._is_beside:

@@ -138,9 +138,9 @@ def mix(
             have the same schema, except ``key`` and ``normalize`` of features, and the same kind of
             steps. The options below must be equal in all datasets, or given.
         weights: Weight of each dataset; any positive numbers. ``"records"`` takes their numbers of
-            records, or of packed rows. A mapping ``{0: [9, 1], 50_000: [5, 5]}`` changes the weights during an epoch:
-            its keys count the records of the epoch before that, of all ranks. Such a weight may be
-            0.
+            records, or of packed rows. A mapping ``{0: [9, 1], 50_000: [5, 5]}`` changes the
+            weights during an epoch: its keys count the records of the epoch before that, of all
+            ranks. Such a weight may be 0.
         repeat: In place of ``weights``: each record of dataset i comes exactly ``repeat[i]`` times
             in an epoch, which ends then.
         seed: Seed of the choice between datasets. The choice is the same in every epoch; the

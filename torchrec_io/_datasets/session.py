@@ -20,6 +20,7 @@ from .._order.mesh import find_mesh_problem
 from .._order.mixture import MixedOrder
 from .._order.progress import Place, Progress, from_state, place_of, read_state, to_state
 from .._order.ramp import Ramp
+from .._order.selection import Numbers
 from .._storage.exit import close_at_exit
 from .._tensors.arena import Allocate, allocate_arena
 from .._tensors.trainers import ReadDataset, TrainerLoader, make_dicts, makes_dicts, trainer_hooks
@@ -99,7 +100,12 @@ class Session(Epochs):
 
     def __init__(self, pipeline: Pipeline, partition: type[RecordPartition]) -> None:
         order = pipeline.order
-        super().__init__(len(order.bases) if isinstance(order, MixedOrder) else 0)
+        self._source_of: Callable[[Numbers], Numbers] | None = None
+        if isinstance(order, MixedOrder):
+            super().__init__(len(order.bases), len(order.source_bases))
+            self._source_of = order.source_of
+        else:
+            super().__init__()
         self.pipeline = pipeline
         self._continued: MixedOrder | None = None
         self.is_own_share = False
@@ -263,7 +269,7 @@ class Session(Epochs):
         threads = self.pipeline.options["num_threads"]
         if threads is None:
             threads = 2 if worker is None else 1
-        self._meter = IterationMeter(self.state.counters, threads)
+        self._meter = IterationMeter(self.state.counters, threads, self._source_of)
         latest = self._latest.get()
         if latest is not None and latest.times.loaded != position.times.loaded:
             self._latest = LatestPosition()  # older iterations that still run no longer count

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from operator import length_hint
 from time import monotonic_ns
 from typing import Any
 
+import numpy as np
 import torch
 from torch.utils.data import get_worker_info
 
 from .. import _core
+from .._order.selection import Numbers
 from ..timing.steps import active_profiler, profiler_range, range_name
 
 # The numbers of LoadingCounters: those that the native core counts, of which all but three are
@@ -23,6 +25,8 @@ COUNTED = (*(counter.name for counter in _core.Counter), "skipped", "repeated", 
 _COUNTS = {"records", "bytes", "batches", "skipped", "repeated"}
 _BEGAN = len(COUNTED)
 COUNTER_NUMBERS = _BEGAN + 1
+
+_NO_SOURCES = torch.zeros(0, dtype=torch.int64)
 
 _NANO = 1e-9
 WAITING_RANGE = range_name(_core.Counter.waiting_for_data)
@@ -59,6 +63,9 @@ class LoadingStats:
             in the background, and this is the time to start them.
         consumer: Processor time that the thread of the training loop spent on its batches, in
             seconds. 0 for samples and for the statistics of a dataset.
+        sources: Number of records (or packed rows) that were yielded from each dataset of a
+            mixture; those of samples are counted when a block of them was used up. Empty for other
+            datasets.
     """
 
     records: int = 0
@@ -76,6 +83,7 @@ class LoadingStats:
     waiting_for_data: float = 0.0
     copying: float = 0.0
     consumer: float = 0.0
+    sources: tuple[int, ...] = ()
 
     @property
     def records_per_second(self) -> float:
@@ -92,9 +100,15 @@ class LoadingStats:
         return self.consumer / (self.consumer + steps) if self.consumer else 0.0
 
     def as_dict(self) -> dict[str, float]:
-        """Return all numbers by name, with ``records_per_second`` and the share, to log them."""
+        """Return all numbers by name, with ``records_per_second`` and the share, to log them.
+
+        Those of ``sources`` are named ``source_0``, ``source_1`` and so on.
+        """
+        numbers = dataclasses.asdict(self)
+        sources = numbers.pop("sources")
         return {
-            **dataclasses.asdict(self),
+            **numbers,
+            **{f"source_{source}": count for source, count in enumerate(sources)},
             "records_per_second": self.records_per_second,
             "consumer_share": self.consumer_share,
         }
@@ -107,10 +121,11 @@ class LoadingCounters:
 
     Args:
         numbers: int64 ``[COUNTER_NUMBERS]`` in shared memory, initially zeros.
+        sources: int64 ``[sources]`` in shared memory, initially zeros.
     """
 
-    def __init__(self, numbers: torch.Tensor) -> None:
-        self._numbers = numbers.numpy()
+    def __init__(self, numbers: torch.Tensor, sources: torch.Tensor = _NO_SOURCES) -> None:
+        self._numbers, self._sources = numbers.numpy(), sources.numpy()
 
     def meter(self, *, counts_waiting: bool, counts_pauses: bool) -> _core.Meter:
         """Return a meter that adds to these numbers."""
@@ -122,12 +137,13 @@ class LoadingCounters:
 
     def add(self, name: str, count: int) -> None:
         """Add to one of the numbers that only Python counts."""
-        index = COUNTED.index(name)
-        number = self._numbers[index : index + 1]
-        while True:
-            before = int(number[0])
-            if _core.compare_exchange(number, before, before + count):
-                return
+        _add(self._numbers, COUNTED.index(name), count)
+
+    def add_sources(self, sources: Numbers) -> None:
+        """Count records, given as the source of each; int64 ``[n]``."""
+        for source, count in enumerate(np.bincount(sources).tolist()):
+            if count:
+                _add(self._sources, source, count)
 
     def __getitem__(self, name: str) -> int:
         """Return one of the numbers that were counted so far."""
@@ -144,9 +160,18 @@ class LoadingCounters:
         return int(self._numbers[_BEGAN]) or None
 
     def snapshot(self) -> list[int]:
-        """Return the numbers that were counted so far."""
-        counted: list[int] = self._numbers[:_BEGAN].tolist()
+        """Return the numbers of ``COUNTED`` so far, then those of sources."""
+        counted: list[int] = self._numbers[:_BEGAN].tolist() + self._sources.tolist()
         return counted
+
+
+def _add(numbers: Numbers, index: int, count: int) -> None:
+    """Add to one of several numbers in shared memory."""
+    number = numbers[index : index + 1]
+    while True:
+        before = int(number[0])
+        if _core.compare_exchange(number, before, before + count):
+            return
 
 
 class StatsWindow:
@@ -155,11 +180,11 @@ class StatsWindow:
     Several threads may ask. Each count is in exactly one of the results.
 
     Args:
-        before: Numbers of ``COUNTED`` that do not count. By default all count.
+        before: Numbers of a snapshot that do not count. By default all count.
     """
 
     def __init__(self, before: Sequence[int] = ()) -> None:
-        self._before = [*before] or [0] * len(COUNTED)
+        self._before = [*before]
         self._since: int | None = None  # time of the last call
         self._lock = threading.Lock()
 
@@ -179,7 +204,7 @@ class StatsWindow:
         with self._lock:
             now = monotonic_ns()
             since = began if self._since is None else self._since
-            before = self._before
+            before = self._before or [0] * len(numbers)
             # A thread that read its numbers earlier may come later.
             self._before = [max(pair) for pair in zip(before, numbers, strict=True)]
             self._since = now
@@ -188,11 +213,12 @@ class StatsWindow:
 
 def stats_between(before: Sequence[int], after: Sequence[int], nanoseconds: int) -> LoadingStats:
     """Return the statistics of the time between two readings of the numbers."""
-    counted = (late - early for early, late in zip(before, after, strict=True))
-    known: dict[str, Any] = dict(zip(COUNTED, counted, strict=True))
+    counted = [late - early for early, late in zip(before, after, strict=True)]
+    known: dict[str, Any] = dict(zip(COUNTED, counted, strict=False))
     for name in known.keys() - _COUNTS:
         known[name] *= _NANO
-    return LoadingStats(**known, seconds=nanoseconds * _NANO)
+    sources = tuple(counted[len(COUNTED) :])
+    return LoadingStats(**known, seconds=nanoseconds * _NANO, sources=sources)
 
 
 class IterationMeter:
@@ -203,13 +229,20 @@ class IterationMeter:
     Args:
         counters: Counters to which everything is added.
         threads: Number of threads that load; 1 is the consuming thread.
+        source_of: Returns the source of each record of a mixture.
 
     Attributes:
         stored_bytes: Number of bytes of records that were read for the next item, as stored.
     """
 
-    def __init__(self, counters: LoadingCounters, threads: int = 1) -> None:
+    def __init__(
+        self,
+        counters: LoadingCounters,
+        threads: int = 1,
+        source_of: Callable[[Numbers], Numbers] | None = None,
+    ) -> None:
         self.stored_bytes = 0
+        self._source_of = source_of
         self._counters = counters
         in_worker = get_worker_info() is not None
         # In a worker, the consumer is not the training loop. A worker without threads of its own
@@ -220,7 +253,7 @@ class IterationMeter:
         )
         self._range: AbstractContextManager[Any] | None = None
         # Number of samples of a block, and the iterator that the consumer takes them with.
-        self._block: tuple[int, Iterator[int]] = (0, iter(()))
+        self._block: tuple[int, Iterator[Any]] = (0, iter(()))
         # Meters of idle threads. They measure how long no other thread takes over.
         self._idle: list[_core.Meter] = []
 
@@ -244,6 +277,15 @@ class IterationMeter:
             self._range.__exit__(None, None, None)
             self._range = None
 
+    def count_sources(self, numbers: Numbers) -> None:
+        """Count records that the consumer gets, by the dataset of a mixture that they are of.
+
+        Args:
+            numbers: Record numbers; int64 ``[n]``.
+        """
+        if self._source_of is not None:
+            self._counters.add_sources(self._source_of(numbers))
+
     def begin(self) -> None:
         """Start to measure at the request of the first item."""
         self._counters.begin()
@@ -255,14 +297,15 @@ class IterationMeter:
             self.pause()
 
     @contextmanager
-    def samples(self, block: Sequence[int]) -> Iterator[Iterator[int]]:
+    def samples(self, block: Sequence[Any], numbers: Numbers) -> Iterator[Iterator[Any]]:
         """Count the samples that the consumer takes from a block.
 
         Args:
-            block: A number for each sample.
+            block: The samples.
+            numbers: Their record numbers; int64 ``[n]``.
 
         Yields:
-            An iterator over the block, from which a number is taken with each sample.
+            An iterator over the block, from which each sample is taken.
         """
         self.pause()
         taken = iter(block)
@@ -273,6 +316,7 @@ class IterationMeter:
             records = self.samples_taken
             self._block = (0, iter(()))
             self._counters.add_records(records)
+            self.count_sources(numbers[:records])
             self.resume()
 
     @property

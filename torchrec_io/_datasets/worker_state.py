@@ -52,6 +52,7 @@ class WorkerState:
 
     Args:
         num_parts: Number of parts of a mixture; 0 for other datasets.
+        num_sources: Number of its sources, whose records are counted.
 
     Attributes:
         times_set: Number of calls of :meth:`set_epoch`.
@@ -65,22 +66,24 @@ class WorkerState:
     times_loaded = _Number(_TIMES_LOADED)
     is_in_workers = _Number(_IN_WORKERS)
 
-    def __init__(self, num_parts: int = 0) -> None:
+    def __init__(self, num_parts: int = 0, num_sources: int = 0) -> None:
         room = 4 + 2 * num_parts if num_parts else 0
-        self._shared = torch.zeros(_NUM_NUMBERS + room, dtype=torch.int64)
+        self._sources_end = _NUM_NUMBERS + num_sources
+        self._shared = torch.zeros(self._sources_end + room, dtype=torch.int64)
         self._shared.share_memory_()  # type: ignore[no-untyped-call]
 
-    def __getstate__(self) -> dict[str, torch.Tensor]:
-        return {"_shared": self._shared}
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_shared": self._shared, "_sources_end": self._sources_end}
 
-    def __setstate__(self, state: dict[str, torch.Tensor]) -> None:
-        self._shared = state["_shared"]
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
         # Still shared with the original if it was pickled for a process that is being started.
         self._shared.share_memory_()  # type: ignore[no-untyped-call]
 
     def copy(self) -> WorkerState:
         """Return the same numbers in memory of their own."""
         other = WorkerState()
+        other._sources_end = self._sources_end
         other._shared = self._shared.clone().share_memory_()  # type: ignore[no-untyped-call]
         return other
 
@@ -92,7 +95,10 @@ class WorkerState:
     @functools.cached_property
     def counters(self) -> LoadingCounters:
         """Statistics of loading of all processes."""
-        return LoadingCounters(self._shared[CLOCK_NUMBERS : CLOCK_NUMBERS + COUNTER_NUMBERS])
+        return LoadingCounters(
+            self._shared[CLOCK_NUMBERS : CLOCK_NUMBERS + COUNTER_NUMBERS],
+            self._shared[_NUM_NUMBERS : self._sources_end],
+        )
 
     # ---- epochs that were set, and positions that were loaded ----
 
@@ -154,15 +160,15 @@ class WorkerState:
     @property
     def continuation(self) -> Continuation | None:
         """Where the parts of a mixture continue in one epoch; None if they do in none."""
-        is_set, *numbers = self._shared[_NUM_NUMBERS:].tolist() or [0]
+        is_set, *numbers = self._shared[self._sources_end :].tolist() or [0]
         return Continuation.of_numbers(numbers) if is_set else None
 
     @continuation.setter
     def continuation(self, value: Continuation | None) -> None:
         if value is None:
-            self._shared[_NUM_NUMBERS:] = 0
+            self._shared[self._sources_end :] = 0
         else:
-            self._shared[_NUM_NUMBERS:] = torch.tensor([1, *value.numbers()])
+            self._shared[self._sources_end :] = torch.tensor([1, *value.numbers()])
 
     # ---- warnings ----
 

@@ -90,7 +90,9 @@ class LoopStats:
         if not self._datasets:
             return own
         each = [dataset._counted() for dataset in self._datasets]
-        numbers = [sum(column) for column in zip(*each, strict=True)]
+        # Several datasets, of which some are mixtures, have no sources in common.
+        known = each if len(each) == 1 else [numbers[: len(COUNTED)] for numbers in each]
+        numbers = [sum(column) for column in zip(*known, strict=True)]
         numbers[_COPYING] = own[_COPYING]
         numbers[_CONSUMER] = own[_CONSUMER]
         numbers[_WAITING] = own[_WAITING] - own[_COPYING]
