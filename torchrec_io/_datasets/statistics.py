@@ -206,9 +206,9 @@ class StatsWindow:
             since = began if self._since is None else self._since
             before = self._before or [0] * len(numbers)
             # A thread that read its numbers earlier may come later.
-            self._before = [max(pair) for pair in zip(before, numbers, strict=True)]
-            self._since = now
-        return stats_between(before, self._before, 0 if since is None else now - since)
+            after = [max(pair) for pair in zip(before, numbers, strict=True)]
+            self._before, self._since = after, now
+        return stats_between(before, after, 0 if since is None else now - since)
 
 
 def stats_between(before: Sequence[int], after: Sequence[int], nanoseconds: int) -> LoadingStats:
