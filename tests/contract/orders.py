@@ -31,6 +31,8 @@ _DRAWS = tio.Shuffle(weights=_WEIGHTS, num_samples=50)
 _ALL_DRAWS = tio.Shuffle(weights=_WEIGHTS, replacement=False)
 _PACK = tio.Pack(8, key="tokens", window=20)
 _CHUNKS = tio.Pack(8, key="tokens", mode="chunk")
+_TOKENS: dict[str, Any] = {"batch_tokens": 12, "length_key": "tokens", "shuffle": True}
+_ROWS: dict[str, Any] = {"pack": _PACK, "batch_size": 2, "shuffle": True, "on_error": "skip"}
 CASES: dict[str, dict[str, Any]] = {
     "stored": {},
     "shuffled": {"shuffle": True, "seed": 5},
@@ -44,10 +46,13 @@ CASES: dict[str, dict[str, Any]] = {
     "ramp": {"shuffle": True, "batch_size": tio.Ramp({0: 3, 2: 7, 9: 4}), "epochs": 2},
     "virtual epochs": {"shuffle": True, "batch_size": 5, "steps_per_epoch": 6},
     "slice": {"split": "[25%:75%]", "shuffle": True},
-    "tokens": {"batch_tokens": 12, "length_key": "tokens", "shuffle": True},
-    "packed": {"pack": _PACK, "batch_size": 2, "shuffle": True, "on_error": "skip"},
+    "tokens": _TOKENS,
+    "packed": _ROWS,
     "packed chunks": {"pack": _CHUNKS, "batch_size": 2, "shuffle": True, "on_error": "skip"},
-    "mixed": {"mix": [0.7, 0.3], "batch_size": 4},
+    "virtual epochs of tokens": {**_TOKENS, "steps_per_epoch": 4},
+    "virtual epochs of rows": {**_ROWS, "steps_per_epoch": 4},
+    "mixed": {"mix": [0.7, 0.3], "batch_size": 4, "on_error": "raise"},
+    "mixed rows": {"mix": [0.7, 0.3], "rows": _PACK, "batch_size": 2},
     "stream": {"stream": True, "shuffle": 10, "seed": 2},
     "stream of batches": {"stream": True, "batch_size": 4},
 }
@@ -59,7 +64,12 @@ def open_case(paths: list[str], name: str, world: tuple[int, str], rank: int = 0
     options = dict(CASES[name])
     layout: dict[str, Any] = {"rank": rank, "world_size": world[0], "uneven": world[1]}
     if (weights := options.pop("mix", None)) is not None:
-        parts = [open_records(paths, split=split, shuffle=True) for split in ("[:50%]", "[50%:]")]
+        own: dict[str, Any] = {
+            "pack": options.pop("rows", None),
+            "on_error": "skip",
+            "shuffle": True,
+        }
+        parts = [open_records(paths, split=split, **own) for split in ("[:50%]", "[50%:]")]
         return tio.mix(parts, weights=weights, **layout, **options)
     return open_records(paths, **layout, **options)
 
