@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from tests.order.test_mixture import Shuffled, mix_of
 from tests.order.test_ramps import ramps, size_of
+from tests.support.orders import RECORD
 from torchrec_io._order.batch_sizes import BatchSizes
 from torchrec_io._order.ramp import Ramp
 from torchrec_io._order.virtual import VirtualEpochOrder
@@ -25,11 +26,12 @@ def test_epochs_continue_one_another(
         sum(world * size_of(ramp, epoch * steps + step) for step in range(steps))
         for epoch in range(4)
     ]
-    each = (whole.at(np.arange(size), epoch).tolist() for epoch in itertools.count())
-    endless = itertools.chain.from_iterable(each)
+    each = (whole.at(np.arange(size), number).tolist() for number in itertools.count())
+    endless = ((number, record) for number, records in enumerate(each) for record in records)
     for epoch, count in enumerate(counts):
         assert order.count(epoch) == count
-        expected = [*itertools.islice(endless, count)]
+        pairs = [*itertools.islice(endless, count)]
+        expected = [(number - pairs[0][0]) * RECORD + record for number, record in pairs]
         assert order.at(np.arange(count), epoch).tolist() == expected
         some = data.draw(st.lists(st.integers(0, count - 1)))
         found = order.at(np.array(some, np.int64), epoch)

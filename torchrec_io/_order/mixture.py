@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .. import _core
+from .._records.repetitions import own_numbers, repeated
 from .._storage.digest import digest_number
 from ..checks import check_choice, check_integer, counted
 from .continuation import Continuation, continue_parts
@@ -207,7 +208,7 @@ class MixedOrder(PositionOrder):
 
     def source_of(self, numbers: Numbers) -> Numbers:
         """Return the source of each record number; int64 ``[n]``."""
-        return np.searchsorted(self.source_bases, numbers, side="right") - 1
+        return np.searchsorted(self.source_bases, own_numbers(numbers), side="right") - 1
 
     def by_source(self, numbers: Numbers) -> list[tuple[int, Numbers, Numbers]]:
         """Return the records of each source that has any.
@@ -323,7 +324,8 @@ class MixedOrder(PositionOrder):
         numbers = np.empty(len(ordinals), np.int64)
         cycles, positions = np.divmod(ordinals, self._sizes[part])
         for at, cycle in _groups(cycles):
-            numbers[at] = self._parts[part].at(positions[at], first + cycle)
+            records = self._parts[part].at(positions[at], first + cycle)
+            numbers[at] = repeated(records, cycle)
         return numbers
 
     @functools.cached_property

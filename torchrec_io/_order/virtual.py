@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from .._records.repetitions import repeated
 from .batch_sizes import BatchSizes
 from .orders import ENDLESS, PositionOrder
 from .selection import Mask, Numbers
@@ -51,14 +52,17 @@ class VirtualEpochOrder(PositionOrder):
         return self.whole.contains(numbers)
 
     def at(self, positions: Numbers, epoch: int) -> Numbers:
-        positions = positions + self._begin(epoch)
+        begin = self._begin(epoch)
+        positions = positions + begin
         if len(self.whole) == ENDLESS:
             return self.whole.at(positions, 0)
         numbers = np.empty(len(positions), np.int64)
-        epochs, inside = np.divmod(positions, max(1, len(self.whole)))
+        size = max(1, len(self.whole))
+        epochs, inside = np.divmod(positions, size)
+        first = begin // size
         for number in np.unique(epochs).tolist():
             here = epochs == number
-            numbers[here] = self.whole.at(inside[here], number)
+            numbers[here] = repeated(self.whole.at(inside[here], number), number - first)
         return numbers
 
     def describe(self) -> dict[str, Any]:
