@@ -208,6 +208,8 @@ def find_deflate_block(data: Annotated[NDArray[numpy.uint8], dict(shape=(None,),
         The first such bit; None if there is none whose header lies in `data`.
     """
 
+RECORD_BITS: int = 40
+
 INDEX_HEADER_BYTES: int = 104
 
 INDEX_SIGNATURE: bytes = ...

@@ -8,6 +8,7 @@
 #include "check.h"
 #include "order/permutation.h"
 #include "records/index_set.h"
+#include "records/record_number.h"
 
 namespace tio::test {
 namespace {
@@ -152,8 +153,8 @@ void test_no_such_record() {
   FrameLookup none(Numbers{});
   CHECK(empty->find(none, 1) == Lookup::found);
   CHECK(!IndexSet::open(Numbers{1, -1}));
-  CHECK(!IndexSet::open(Numbers{INT64_MAX, 1}));
-  CHECK(IndexSet::open(Numbers{INT64_MAX, 0}).has_value());
+  CHECK(!IndexSet::open(Numbers{kMostRecords, 1}));
+  CHECK(IndexSet::open(Numbers{kMostRecords, 0}).has_value());
 }
 
 // The index of a file that was not checked in the epoch is not read: here it has no bytes.
@@ -257,6 +258,25 @@ void test_damaged_entries() {
   }
 }
 
+// Repetitions of a record are one read. The plan has their numbers.
+void test_repetitions() {
+  const Files files({30, 200});
+  IndexSet set = files.open(1);
+  for (std::uint64_t round = 0; round < 100; ++round) {
+    const Numbers own = some_numbers(round, files.frames.size(), round);
+    Numbers numbers = own;
+    for (std::size_t i = 0; i < own.size(); ++i) {
+      const auto repetition = static_cast<std::int64_t>(mix(round * 100 + i) % (1U << 23));
+      numbers[i] += repetition * kMostRecords;
+      CHECK_EQ_IN(own_number(numbers[i]), own[i], round);
+    }
+    const ReadPlan plan = *files.find(set, numbers, 1).plan(10);
+    check_plan(files, own, 10, plan);
+    CHECK(plan.numbers == numbers);
+    CHECK_EQ(plan.ranges.size(), files.find(set, own, 1).plan(10)->ranges.size());
+  }
+}
+
 void test_threads_ask_while_files_are_taken() {
   const Files files(std::vector<std::size_t>(50, 1500));
   auto set = IndexSet::open(files.counts, 8);
@@ -288,6 +308,7 @@ int main() {
   test_pages_are_replaced();
   test_pages_that_differ();
   test_damaged_entries();
+  test_repetitions();
   test_threads_ask_while_files_are_taken();
   return finish();
 }

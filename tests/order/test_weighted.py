@@ -14,12 +14,13 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.orders import Numbers, chi_square_is_plausible
+from tests.support.orders import RECORD, Numbers, chi_square_is_plausible
 from torchrec_io import _core
 from torchrec_io._order.orders import RecordOrder
 from torchrec_io._order.selection import Selection, Span, Subset
 from torchrec_io._order.shuffle import Shuffle
 from torchrec_io._order.weighted import Classes, Weights
+from torchrec_io._records.repetitions import own_numbers
 from torchrec_io._storage.digest import digest_number
 
 weight_lists = st.one_of(
@@ -37,7 +38,9 @@ def order_of(selection: Selection, seed: int, **options: Any) -> RecordOrder:
 
 
 def drawn(order: RecordOrder, epoch: int = 0) -> list[int]:
-    return list(map(int, order.at(np.arange(len(order)), epoch)))
+    """Return the own numbers of the records of an epoch."""
+    numbers: list[int] = own_numbers(order.at(np.arange(len(order)), epoch)).tolist()
+    return numbers
 
 
 def uniform(positions: Any, seed: int, epoch: int) -> list[float]:
@@ -69,7 +72,8 @@ def test_with_replacement(
     assert drawn(order, epoch) == expected
     assert all(weights[number] > 0 for number in expected)
     some = np.array([count - 1, 0, count // 2])
-    assert order.at(some, epoch).tolist() == [expected[position] for position in some]
+    found = order.at(some, epoch).tolist()
+    assert found == [position * RECORD + expected[position] for position in some.tolist()]
 
 
 @given(weight_lists, masks, seeds, epochs)
@@ -85,6 +89,7 @@ def test_without_replacement(weights: list[float], mask: int, seed: int, epoch: 
     }
     found = drawn(order, epoch)
     assert sorted(found) == [*keys]
+    assert found == order.at(np.arange(len(order)), epoch).tolist()  # no record is repeated
     for before, after in itertools.pairwise(found):  # but for the last bits of a logarithm
         assert keys[before] <= keys[after] * (1 + 1e-13) + 1e-300
     fewer = order_of(

@@ -14,6 +14,9 @@ from torchrec_io._order.shuffle import ShuffleChoice, records_at
 
 Numbers = npt.NDArray[np.int64]
 
+# The numbers of a record in two repetitions of an epoch that follow one another differ by this.
+RECORD = 1 << 40
+
 
 def whole_order(size: int, shuffle: ShuffleChoice, seed: int = 0, epoch: int = 0) -> Numbers:
     """Return the record at every position of an epoch."""

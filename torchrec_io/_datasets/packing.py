@@ -23,6 +23,7 @@ from .._parsing.record_random import DEFAULT_RANDOM, RecordRandom
 from .._records.reader import Reader
 from .._records.record_block import RecordBlock
 from .._records.record_reader import RecordReader
+from .._records.repetitions import own_numbers
 from .._tensors.batch import Batch
 from .._tensors.block_parser import BlockParser, ExampleBlockParser
 from .._tensors.loaded import Loaded
@@ -240,11 +241,12 @@ class RowLoader(RecordLoader):
 
         The process that has the first piece of a document reports it.
         """
-        begun = plan.numbers[plan.documents[plan.begins == 0]]
-        others = np.setdiff1d(plan.numbers, begun)
+        numbers = own_numbers(plan.numbers)
+        begun = numbers[plan.documents[plan.begins == 0]]
+        others = np.setdiff1d(numbers, begun)
         if not len(others):
             return loaded
-        kept = np.flatnonzero(~np.isin(loaded.failed, others))
+        kept = np.flatnonzero(~np.isin(own_numbers(loaded.failed), others))
         places = {place[:2] for place in self.reader.locate(others)}
         failures = loaded.failures
         return loaded._replace(

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from .. import _core
+from .._records.repetitions import own_numbers
 from .._storage.digest import digest_number
 from ..checks import counted
 from .orders import RecordOrder
@@ -102,7 +103,7 @@ class LengthBatchedOrder(WindowedOrder):
     def _plan_window(self, number: int, epoch: int) -> list[Numbers]:
         """Return the record numbers of each batch of a window."""
         numbers, _ = self._records(number, number + 1, epoch)
-        lengths = self.lengths.values[numbers]
+        lengths = self.lengths.values[own_numbers(numbers)]
         by_length = np.argsort(-lengths, kind="stable")
         numbers, lengths = numbers[by_length], lengths[by_length]
         cuts = [0]

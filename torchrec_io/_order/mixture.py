@@ -13,6 +13,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from .. import _core
+from .._records.repetitions import own_numbers, repeated
 from ..checks import check_choice, check_integer, counted
 from .choices import CELL, Choices
 from .continuation import Continuation, continue_parts
@@ -208,7 +209,7 @@ class MixedOrder(Order):
 
     def source_of(self, numbers: Numbers) -> Numbers:
         """Return the source of each record number; int64 ``[n]``."""
-        return np.searchsorted(self.source_bases, numbers, side="right") - 1
+        return np.searchsorted(self.source_bases, own_numbers(numbers), side="right") - 1
 
     def by_source(self, numbers: Numbers) -> list[tuple[int, Numbers, Numbers]]:
         """Return the records of each source that has any.
@@ -449,8 +450,10 @@ class MixedRecords(MixedOrder, PositionOrder):
             IndexError: If a position is out of its range.
         """
         numbers = np.empty(len(positions), np.int64)
+        first = self._start_of(epoch).epochs
         for indices, part, inside, cycle in self._chosen_units(positions, epoch):
-            numbers[indices] = self._parts[part].at(inside, cycle) + self.bases[part]
+            records = repeated(self._parts[part].at(inside, cycle), cycle - first[part])
+            numbers[indices] = records + self.bases[part]
         return numbers
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from .._records.block_reader import BlockReader
 from .._records.reader import Reader
 from .._records.record_reader import RecordReader
+from .._records.repetitions import repeated
 from .._storage.digest import digest_text
 from .continuation import Continuation
 from .lanes import Blocks
@@ -154,7 +155,7 @@ class PositionOrder(Order):
         """Return whether each record may come in an epoch.
 
         Args:
-            numbers: Record numbers; int64 ``[n]``.
+            numbers: Record numbers without repetitions; int64 ``[n]``.
 
         Returns:
             bool ``[n]``.
@@ -169,7 +170,8 @@ class PositionOrder(Order):
             epoch: Number of the epoch.
 
         Returns:
-            int64 ``[n]``.
+            int64 ``[n]``. Where a record comes again in the epoch, its numbers have different
+            :mod:`~torchrec_io._records.repetitions`.
         """
 
     def count(self, epoch: int) -> int:
@@ -263,7 +265,8 @@ class RecordOrder(PositionOrder):
 
     def at(self, positions: Numbers, epoch: int) -> Numbers:
         if self._draws is not None:
-            return self.selection.numbers_at(self._draws.at(positions, self.seed, epoch))
+            drawn = self.selection.numbers_at(self._draws.at(positions, self.seed, epoch))
+            return repeated(drawn, positions) if self._draws.replacement else drawn
         size = len(self.selection)
         return self.selection.numbers_at(
             records_at(positions, size, self.shuffle, self.seed, epoch)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from .. import _core
+from .._records.repetitions import own_numbers
 from .orders import ENDLESS, PositionOrder
 from .pack import Pack
 from .selection import Numbers
@@ -127,8 +128,9 @@ class JoinedDocuments(PackedOrder):
     def _plan_window(self, number: int, epoch: int) -> tuple[Numbers, Numbers, Numbers]:
         """Return the records of a window, their lengths, and where each begins in the window."""
         numbers, _ = self._records(number, number + 1, epoch)
-        numbers = numbers[self._lengths[numbers] > 0]
-        lengths = self._lengths[numbers].astype(np.int64)
+        lengths = self._lengths[own_numbers(numbers)].astype(np.int64)
+        has_tokens = lengths > 0
+        numbers, lengths = numbers[has_tokens], lengths[has_tokens]
         whole = lengths + self.pack.extra
         return numbers, lengths, np.cumsum(whole) - whole
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from .._records.repetitions import repeated
 from .batch_sizes import BatchSizes
 from .cycles import Cycles, groups_of
 from .orders import Order, PositionOrder
@@ -70,6 +71,11 @@ class VirtualEpochOrder(Order):
         for at, cycle in groups_of(cycles):
             yield at, inside[at], self._cycles.first + cycle
 
+    def _first_cycle(self, epoch: int) -> int:
+        """Return the epoch of the other order in which an epoch begins."""
+        cycles, _ = self._cycles.find(np.array([-self.start_in(epoch)]))
+        return int(cycles[0]) + self._cycles.first
+
     def describe_position(self, position: int, epoch: int) -> dict[str, Any]:
         """Return what a state of a mixture holds; see :meth:`MixedOrder.describe_position`."""
         origin = self.begin(epoch) + position
@@ -97,7 +103,8 @@ class VirtualRecords(VirtualEpochOrder, PositionOrder):
     def at(self, positions: Numbers, epoch: int) -> Numbers:
         numbers = np.empty(len(positions), np.int64)
         for at, inside, cycle in self._find(positions, epoch):
-            numbers[at] = self.whole.at(inside, cycle)
+            records = self.whole.at(inside, cycle)
+            numbers[at] = repeated(records, cycle - self._first_cycle(epoch))
         return numbers
 
     def records_of(self, units: Numbers, epoch: int) -> Numbers:
@@ -109,10 +116,13 @@ class VirtualUnits(VirtualEpochOrder):
     """Virtual epochs of packed rows, or of batches by length."""
 
     def plan_units(self, units: Numbers, epoch: int) -> Any:
-        plans = [
-            self.whole.plan_units(inside, cycle) for _, inside, cycle in self._find(units, epoch)
+        found = [
+            (self.whole.plan_units(at, cycle), cycle) for _, at, cycle in self._find(units, epoch)
         ]
-        return join_rows(plans) if self.has_rows else np.concatenate(plans)
+        if self.has_rows:
+            return join_rows([rows for rows, _ in found])
+        first = self._first_cycle(epoch)
+        return np.concatenate([repeated(records, cycle - first) for records, cycle in found])
 
     def records_of(self, units: Numbers, epoch: int) -> Numbers:
         return np.concatenate(

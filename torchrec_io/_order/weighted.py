@@ -109,6 +109,7 @@ class Draws:
 
     Attributes:
         weights: Weights of the selected records.
+        replacement: Whether a record can be drawn several times in an epoch.
 
     Raises:
         ValueError: If there is not one weight for each record, no selected record has a positive
@@ -125,6 +126,7 @@ class Draws:
             )
         self._made_of = weights, selection, num_samples, replacement
         self.weights = weights.of(selection)
+        self.replacement = replacement
         positive = int(np.count_nonzero(self.weights))
         if positive == 0 and len(selection) > 0:
             raise ValueError(

@@ -1,4 +1,7 @@
-"""Random numbers of a record, which do not depend on where and when it is read."""
+"""Random numbers of a record, which do not depend on where and when it is read.
+
+They depend on its number in the epoch, and so on its :mod:`~torchrec_io._records.repetitions`.
+"""
 
 from __future__ import annotations
 

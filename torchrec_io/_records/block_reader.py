@@ -18,6 +18,7 @@ from ..timing.steps import reading
 from .native_frames import Frames
 from .open_files import OpenFiles
 from .record_reader import ReadPlan, RecordReader
+from .repetitions import own_numbers
 
 # Blocks of objects that are at least so large are prefetched one by one: requests for smaller ones
 # that are neighbors are joined.
@@ -99,7 +100,7 @@ class BlockReader(RecordReader):
 
     def _blocks_of(self, plan: ReadPlan) -> tuple[Ints, list[int]]:
         """Return the number of each record's block, int64 ``[n]``, and all of these, ascending."""
-        blocks = self._block_of(plan.numbers)
+        blocks = self._block_of(own_numbers(plan.numbers))
         # Faster for few numbers than unique().
         return blocks, sorted(set(blocks.tolist()))
 

@@ -106,7 +106,7 @@ class Reader(ABC):
 
         Args:
             records: Records in any order: int64 ``[n]`` of their numbers, where the reader knows
-                records by number.
+                records by number. They may have :mod:`.repetitions`.
 
         Returns:
             A :class:`Plan` for this reader.

@@ -28,6 +28,7 @@ from .prefetch import RecordPrefetcher
 from .reader import PrefetchLimits, Reader, RecordLocation, without_damaged
 from .record_block import RecordBlock
 from .record_size import MAX_RECORD_BYTES, too_large
+from .repetitions import own_numbers
 
 if TYPE_CHECKING:
     from .._storage.cache.block_cache import BlockCache
@@ -290,7 +291,7 @@ class RecordReader(Reader):
             process_cache(self.cache_bytes).count_memory_of(holder)
 
     def locate(self, numbers: Ints | Sequence[int]) -> list[RecordLocation]:
-        numbers = np.asarray(numbers, np.int64)
+        numbers = own_numbers(np.asarray(numbers, np.int64))
         files, starts, _ = self.files.find(numbers).locations()
         paths = [self.indexes[file].data_path for file in files.tolist()]
         records = (numbers - (self._ends - self._counts)[files]).tolist()

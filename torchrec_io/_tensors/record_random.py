@@ -19,8 +19,10 @@ def record_random(item: Sample | Batch) -> torch.Generator | list[torch.Generato
 
     A generator depends on the seed of the dataset, the epoch and the record only. So a random
     ``transform=`` makes the same of a record with any number of workers, threads and ranks, and
-    after resuming. Each call returns a new generator at its start. For functions that take no
-    generator, use its seed: ``numpy.random.default_rng(generator.initial_seed())``.
+    after resuming. A record that comes several times in an epoch, because it is drawn by weight or
+    repeated in a mixture, has another generator each time. Each call returns a new generator at its
+    start. For functions that take no generator, use its seed:
+    ``numpy.random.default_rng(generator.initial_seed())``.
 
     Args:
         item: A sample of a dataset, or the batch that a dataset calls its transform with.

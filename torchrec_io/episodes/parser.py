@@ -15,6 +15,7 @@ from .._parsing.record_random import RecordRandom
 from .._parsing.valid_records import parse_valid
 from .._records.reader import Reader
 from .._records.record_block import RecordBlock
+from .._records.repetitions import own_numbers
 from .._schema.feature import Feature
 from .._schema.schema import Schema
 from .._schema.stored_specs import SequenceFeature
@@ -23,7 +24,7 @@ from .._tensors.block_parser import BlockParser, ExampleBlockParser
 from .._tensors.parse import parse_all
 from ..checks import counted
 from .columns import Mask, StepRows, count_steps, gather
-from .offsets import Samples, StepOffsets, Taken
+from .offsets import StepOffsets, Taken
 from .pieces import PieceTable
 from .reader import StepNeeds, StepNumbers, StepReader
 from .slim_records import STEP_BITS, PieceKeys
@@ -124,13 +125,15 @@ class StepParser(BlockParser):
             counter = self._episodes.counter
             return [counter.fault(block, position) for position in uncounted]
         taken = self._offsets.take(self._specs, samples, random)
-        _, firsts, rows = np.unique(samples.records, return_index=True, return_inverse=True)
-        found = self._parse_rows(_records(block, samples, firsts), rows, taken, random)
+        # A record is parsed once for all samples that have its random numbers.
+        numbers = samples.records + (samples.numbers - own_numbers(samples.numbers))
+        _, firsts, rows = np.unique(numbers, return_index=True, return_inverse=True)
+        found = self._parse_rows(_records(block, numbers, firsts), rows, taken, random)
         if isinstance(found, Batch):
             return found
         # Other steps of these records may be valid: parse each sample separately.
         each = np.arange(len(block))
-        return self._parse_rows(_records(block, samples, each), each, taken, random)
+        return self._parse_rows(_records(block, numbers, each), each, taken, random)
 
     def _parse_rows(
         self,
@@ -159,7 +162,7 @@ class StepParser(BlockParser):
         batch = parse_all(ExampleParser.of(self.schema), records, random, selections)
         is_slim = np.zeros(len(records), np.bool_)
         if records.kept is not None:
-            is_slim = records.kept.is_slim(records.numbers)
+            is_slim = records.kept.is_slim(own_numbers(records.numbers))
         if not isinstance(batch, Batch):  # offsets in slim records are not those in the file
             return [
                 failure._replace(offset=None) if is_slim[failure.position] else failure
@@ -175,7 +178,8 @@ class StepParser(BlockParser):
         """Return where steps are in their records, which may have lost others."""
         if records.kept is None or name not in self._keys:
             return steps
-        found: Ints = records.kept.positions(self._keys[name], records.numbers[rows], steps)
+        numbers = own_numbers(records.numbers)[rows]
+        found: Ints = records.kept.positions(self._keys[name], numbers, steps)
         return found
 
     def _disagreements(
@@ -183,7 +187,7 @@ class StepParser(BlockParser):
     ) -> list[RecordFailure]:
         """Return a failure for each record whose features have different numbers of steps."""
         failures = []
-        counts = self._episodes.numbers.counts[records.numbers]
+        counts = self._episodes.numbers.counts[own_numbers(records.numbers)]
         for name, found in count_steps(batch, self._specs.keys() - self._picked).items():
             is_wrong = (found != counts) & ~(is_slim & (name in self._keys))
             for row in np.flatnonzero(is_wrong).tolist():
@@ -193,13 +197,16 @@ class StepParser(BlockParser):
         return failures
 
 
-def _records(block: RecordBlock, samples: Samples, positions: Ints) -> RecordBlock:
-    """Return the records of some samples, numbered as records.
+def _records(block: RecordBlock, numbers: Ints, positions: Ints) -> RecordBlock:
+    """Return the records of some samples.
 
-    So the random numbers of a record are the same for all its samples.
+    Args:
+        block: The records of all samples.
+        numbers: Number of each sample's record, with the repetition of the sample.
+        positions: Positions of the samples.
     """
     records = block.rows(positions)
-    records.numbers = samples.records[positions]
+    records.numbers = numbers[positions]
     return records
 
 

@@ -15,6 +15,7 @@ from .._records.block_reader import BlockReader
 from .._records.reader import PrefetchLimits, Reader, RecordLocation
 from .._records.record_block import RecordBlock
 from .._records.record_reader import ReadPlan, RecordReader
+from .._records.repetitions import own_numbers
 from .._storage.compression import Compression
 from .._storage.digest import digest_text
 from ..errors import CorruptRecordError, TorchRecIOError
@@ -63,12 +64,13 @@ class StepNumbers:
         Raises:
             IndexError: If a number is out of range.
         """
-        if len(numbers) and not 0 <= numbers.min() <= numbers.max() < len(self):
+        own = own_numbers(numbers)
+        if len(own) and not 0 <= own.min() <= own.max() < len(self):
             raise IndexError(f"a sample number is outside 0..{len(self) - 1}")
         # Records without samples share their start with the next one: the last of equal starts is
         # the record that has samples.
-        records = np.searchsorted(self.starts, numbers, side="right") - 1
-        steps = self._margins[0] + self._stride * (numbers - self.starts[records])
+        records = np.searchsorted(self.starts, own, side="right") - 1
+        steps = self._margins[0] + self._stride * (own - self.starts[records])
         return Samples(numbers, records, steps, self.counts[records])
 
     @cached_property  # it is part of every saved state

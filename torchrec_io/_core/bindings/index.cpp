@@ -13,6 +13,7 @@
 #include "bindings/arrays.h"
 #include "records/framing.h"
 #include "records/index_set.h"
+#include "records/record_number.h"
 
 namespace tio {
 namespace {
@@ -127,7 +128,8 @@ void bind_one_index(nb::module_& m) {
 IndexSet open_set(const Numbers& counts, std::size_t most_pages) {
   if (most_pages < IndexSet::kLeastPages) throw nb::value_error("most_pages must be at least 4");
   auto set = IndexSet::open(span_of(counts), most_pages);
-  if (!set) throw nb::value_error("counts must not be negative, and their sum must fit in int64");
+  if (!set)
+    throw nb::value_error("counts must not be negative, and their sum must be at most 2^40");
   return std::move(*set);
 }
 
@@ -354,6 +356,7 @@ void bind_index_set(nb::module_& m) {
 }  // namespace
 
 void bind_index(nb::module_& m) {
+  m.attr("RECORD_BITS") = kRecordBits;
   m.attr("INDEX_HEADER_BYTES") = kIndexHeaderBytes;
   m.attr("INDEX_SIGNATURE") = nb::bytes(kIndexSignature.data(), kIndexSignature.size());
   nb::enum_<Compression>(m, "Compression", "Compression of a data file.")

@@ -11,6 +11,7 @@
 #include "bindings/parser.h"
 #include "packing/best_fit.h"
 #include "packing/row_writer.h"
+#include "records/record_number.h"
 
 namespace tio {
 namespace {
@@ -41,7 +42,7 @@ bool look_up(const Vector<std::int32_t>& lengths, std::span<const std::int64_t> 
   const std::int32_t* data = lengths.data();
   const std::uint64_t size = lengths.size();
   for (std::size_t i = 0; i < numbers.size(); ++i) {
-    const auto number = static_cast<std::uint64_t>(numbers[i]);
+    const auto number = static_cast<std::uint64_t>(own_number(numbers[i]));
     if (number >= size) return false;
     std::int64_t length = data[number];
     if (length <= 0) {
@@ -120,7 +121,7 @@ RowPlan bind_pack_window(const Vector<std::int32_t>& lengths, const Numbers& num
       plan = BestFit(static_cast<std::size_t>(length)).pack(found);
       plan.numbers.assign(numbers.data(), numbers.data() + numbers.size());
       for (const std::int64_t number : plan.numbers) {
-        plan.lengths.push_back(lengths.data()[static_cast<std::size_t>(number)]);
+        plan.lengths.push_back(lengths.data()[static_cast<std::size_t>(own_number(number))]);
       }
     }
   }

@@ -4,6 +4,7 @@
 
 #include "packing/line_writer.h"
 #include "packing/part_reader.h"
+#include "records/record_number.h"
 #include "timing/steps.h"
 
 namespace tio {
@@ -58,7 +59,7 @@ std::optional<RowWriter> RowWriter::open(const RowPlan& plan, std::size_t length
         writer.pieces_[before].next = writer.pieces_.size() - 1;
         piece.is_first = false;
       }
-      writer.numbers.push_back(plan.numbers[document]);
+      writer.numbers.push_back(own_number(plan.numbers[document]));
       writer.segment_lengths.push_back(static_cast<std::int32_t>(size));
       used += static_cast<std::size_t>(size);
     }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "records/record_number.h"
+
 namespace tio {
 namespace {
 
@@ -42,7 +44,7 @@ std::optional<std::size_t> gather_frames(std::span<const FrameBlock* const> bloc
     if (which == block_numbers.size()) continue;
     const FrameBlock& block = *blocks[which];
     const ReadPlan& stored = *block.plan;
-    const std::size_t at = find_near(stored.numbers, plan.numbers[i]);
+    const std::size_t at = find_near(stored.numbers, own_number(plan.numbers[i]));
     const std::int64_t size = plan.frame_sizes[i];
     if (at == stored.numbers.size() || stored.frame_sizes[at] != size) return i;
     const auto from = part_of(block.buffer, stored.frame_starts[at], size);

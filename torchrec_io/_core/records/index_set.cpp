@@ -1,23 +1,23 @@
 #include "records/index_set.h"
 
 #include <algorithm>
-#include <limits>
 #include <mutex>
 #include <utility>
+
+#include "records/record_number.h"
 
 namespace tio {
 namespace {
 
-constexpr std::int64_t kMax = std::numeric_limits<std::int64_t>::max();
 // Number of pages that are read at once: 16 MiB.
 constexpr std::size_t kMostMissing = std::size_t{1} << 12;
 
-using Numbered = std::pair<std::int64_t, std::size_t>;  // a number and its position
+using Numbered = std::pair<std::int64_t, std::size_t>;  // a record's own number and its position
 
 std::vector<Numbered> sort_numbers(std::span<const std::int64_t> numbers) {
   std::vector<Numbered> order(numbers.size());
-  for (std::size_t i = 0; i < numbers.size(); ++i) order[i] = {numbers[i], i};
-  if (!std::ranges::is_sorted(numbers)) std::ranges::sort(order);
+  for (std::size_t i = 0; i < numbers.size(); ++i) order[i] = {own_number(numbers[i]), i};
+  if (!std::ranges::is_sorted(order)) std::ranges::sort(order);
   return order;
 }
 
@@ -28,7 +28,7 @@ std::optional<IndexSet> IndexSet::open(std::span<const std::int64_t> counts,
   IndexSet set;
   std::int64_t end = 0;
   for (const std::int64_t count : counts) {
-    if (count < 0 || count > kMax - end) return std::nullopt;
+    if (count < 0 || count > kMostRecords - end) return std::nullopt;
     set.ends_.push_back(end += count);
   }
   set.indexes_.resize(counts.size());

@@ -32,8 +32,8 @@ class IndexSet {
   static constexpr std::size_t kMostPages = std::size_t{1} << 14;  // 64 MiB
   static constexpr std::size_t kLeastPages = 4;
 
-  // Returns nothing if a count is negative, or if their sum overflows. `most_pages` is the number
-  // of pages that are kept, at least kLeastPages.
+  // Returns nothing if a count is negative, or if there are more than kMostRecords. `most_pages` is
+  // the number of pages that are kept, at least kLeastPages.
   static std::optional<IndexSet> open(std::span<const std::int64_t> counts,
                                       std::size_t most_pages = kMostPages);
 
