@@ -38,6 +38,15 @@ class TestPacking:
             with pytest.raises(IndexError, match="the plan has no such row"):
                 plan.take(np.array(rows))
 
+    def test_rows_that_cannot_be_packed_again(self) -> None:
+        plan = _core.pack_window(self.LENGTHS, np.array([0, 1]), 4, 0)
+        assert plan.repack(2, 9).sizes.tolist() == plan.sizes.tolist()
+        assert plan.repack(0, 9).row_begins.tolist() == [0, 2]
+        with pytest.raises(IndexError, match="the plan has fewer rows"):
+            plan.repack(3, 9)
+        with pytest.raises(ValueError, match="length must be from 1 to"):
+            plan.repack(0, 0)
+
     @pytest.mark.parametrize("starts", [[], [5], [0, 3], [-1]])
     def test_rows_outside_of_the_documents(self, starts: list[int]) -> None:
         one = np.array([1])
