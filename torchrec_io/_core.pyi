@@ -673,7 +673,7 @@ def count_bits_below(words: Annotated[NDArray[numpy.uint64], dict(shape=(None,),
     Return the number of set bits before each of `numbers`; otherwise as `select_bits`.
     """
 
-def count_packed_rows(lengths: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], numbers: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], cuts: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], length: int, extra: int, has_splits: bool) -> Annotated[NDArray[numpy.int64], dict(shape=(None,))]:
+def count_packed_rows(lengths: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], numbers: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], cuts: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], length: int, extra: int) -> Annotated[NDArray[numpy.int64], dict(shape=(None,))]:
     """
     Return the number of rows of each window of documents.
 
@@ -683,7 +683,6 @@ def count_packed_rows(lengths: Annotated[NDArray[numpy.int32], dict(shape=(None,
         cuts: Index in `numbers` of the start of each window, and of the last one's end.
         length: Length of a row.
         extra: Number of tokens that follow each document: 0 or 1.
-        has_splits: Whether documents longer than a row are split, not left out.
     """
 
 def count_packed_tokens(lengths: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], numbers: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], cuts: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], extra: int) -> Annotated[NDArray[numpy.int64], dict(shape=(None,))]:
@@ -691,7 +690,7 @@ def count_packed_tokens(lengths: Annotated[NDArray[numpy.int32], dict(shape=(Non
     Return the number of tokens of each window; otherwise as `count_packed_rows`.
     """
 
-def pack_window(lengths: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], numbers: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], length: int, extra: int, has_splits: bool) -> RowPlan:
+def pack_window(lengths: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], numbers: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], length: int, extra: int) -> RowPlan:
     """
     Return the rows of a window of documents; otherwise as `count_packed_rows`.
     """
@@ -726,6 +725,15 @@ class RowPlan:
         Add the rows of another plan, with a number added to its record numbers.
         """
 
+    def repack(self, kept: int, length: int) -> RowPlan:
+        """
+        Return the first rows of a window, and all others packed again.
+
+        Args:
+            kept: Number of rows that stay as they are.
+            length: Length of the other rows.
+        """
+
     def first_numbers(self) -> Annotated[NDArray[numpy.int64], dict(shape=(None,))]:
         """Return the record number of the first document of each row."""
 
@@ -752,6 +760,13 @@ class RowPlan:
     @property
     def sizes(self) -> Annotated[NDArray[numpy.int64], dict(shape=(None,))]:
         """Number of tokens of each piece, with the separator."""
+
+    @property
+    def length(self) -> int:
+        """Length of a row; 0 until it is set."""
+
+    @length.setter
+    def length(self, arg: int, /) -> None: ...
 
 class Labels(enum.Enum):
     """Which token is the label of a token."""

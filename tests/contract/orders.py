@@ -32,7 +32,8 @@ _ALL_DRAWS = tio.Shuffle(weights=_WEIGHTS, replacement=False)
 _PACK = tio.Pack(8, key="tokens", window=20)
 _CHUNKS = tio.Pack(8, key="tokens", mode="chunk")
 _TOKENS: dict[str, Any] = {"batch_tokens": 12, "length_key": "tokens", "shuffle": True}
-_ROWS: dict[str, Any] = {"pack": _PACK, "batch_size": 2, "shuffle": True, "on_error": "skip"}
+_ROWS: dict[str, Any] = {"batch_size": 2, "shuffle": True, "on_error": "skip"}
+_RAMP = tio.Ramp({0: 6, 2: 12, 9: 8})
 CASES: dict[str, dict[str, Any]] = {
     "stored": {},
     "shuffled": {"shuffle": True, "seed": 5},
@@ -44,13 +45,16 @@ CASES: dict[str, dict[str, Any]] = {
     "whole batches": {"shuffle": True, "batch_size": 5, "drop_last": True},
     "two epochs": {"shuffle": True, "batch_size": 7, "epochs": 2},
     "ramp": {"shuffle": True, "batch_size": tio.Ramp({0: 3, 2: 7, 9: 4}), "epochs": 2},
+    "ramp of tokens": {"batch_tokens": _RAMP, "length_key": "tokens", "shuffle": True, "epochs": 2},
+    "ramp of lengths": {"pack": tio.Pack(_RAMP, "tokens", window=20), **_ROWS, "epochs": 2},
+    "ramp of chunks": {"pack": tio.Pack(_RAMP, "tokens", mode="chunk"), **_ROWS, "epochs": 2},
     "virtual epochs": {"shuffle": True, "batch_size": 5, "steps_per_epoch": 6},
     "slice": {"split": "[25%:75%]", "shuffle": True},
     "tokens": _TOKENS,
-    "packed": _ROWS,
-    "packed chunks": {"pack": _CHUNKS, "batch_size": 2, "shuffle": True, "on_error": "skip"},
+    "packed": {"pack": _PACK, **_ROWS},
+    "packed chunks": {"pack": _CHUNKS, **_ROWS},
     "virtual epochs of tokens": {**_TOKENS, "steps_per_epoch": 4},
-    "virtual epochs of rows": {**_ROWS, "steps_per_epoch": 4},
+    "virtual epochs of rows": {"pack": _PACK, **_ROWS, "steps_per_epoch": 4},
     "mixed": {"mix": [0.7, 0.3], "batch_size": 4, "on_error": "raise"},
     "mixed rows": {"mix": [0.7, 0.3], "rows": _PACK, "batch_size": 2},
     "stream": {"stream": True, "shuffle": 10, "seed": 2},
@@ -76,7 +80,9 @@ def open_case(paths: list[str], name: str, world: tuple[int, str], rank: int = 0
 
 def has_case(name: str, world: tuple[int, str]) -> bool:
     """Return whether a case has a layout of ranks."""
-    return world[1] == "keep" or not CASES[name].get("stream")
+    is_limited = name.startswith("ramp of")  # no repeated units
+    no_ranks = CASES[name].get("stream")
+    return world[1] == "keep" or not (no_ranks or (is_limited and world[1] == "pad"))
 
 
 def content(item: Any) -> Any:

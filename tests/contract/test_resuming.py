@@ -29,6 +29,7 @@ _FEWER_DRAWS = tio.Shuffle(weights=_WEIGHTS, num_samples=30, replacement=False)
 _SKIPPED: dict[str, Any] = {"on_error": "skip", "batch_size": 4}
 _BY_LENGTH: dict[str, Any] = {"batch_tokens": 12, "length_key": [n % 5 for n in range(COUNT)]}
 _RAMP = tio.Ramp({0: 3, 2: 7, 12: 4})
+_LIMITS = tio.Ramp({0: 6, 3: 9, 13: 8})
 _PACKED: dict[str, Any] = {"batch_size": 2, "on_error": "skip", "shuffle": True}
 
 # Options of datasets of sound records, whose position is one number for all processes.
@@ -49,6 +50,9 @@ COUNTED: dict[str, dict[str, Any]] = {
     "packed draws": {**_PACKED, "pack": tio.Pack(8, key="tokens"), "shuffle": _DRAWS},
     "ramp": {"batch_size": _RAMP, "shuffle": True, "epochs": 2},
     "ramp of rows": {**_PACKED, "pack": tio.Pack(8, key="tokens", window=20), "batch_size": _RAMP},
+    "ramp of tokens": {**_BY_LENGTH, "batch_tokens": _LIMITS, "shuffle": True, "epochs": 2},
+    "ramp of lengths": {**_PACKED, "pack": tio.Pack(_LIMITS, key="tokens", window=20)},
+    "ramp of chunks": {**_PACKED, "pack": tio.Pack(_LIMITS, key="tokens", mode="chunk")},
     "virtual": {"batch_size": 4, "shuffle": _BLOCKS, "steps_per_epoch": 5, "epochs": 3},
     "virtual with a ramp": {"batch_size": _RAMP, "steps_per_epoch": 5, "epochs": 3},
     "mixed": {"stop": "first_exhausted"},
@@ -252,6 +256,8 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("packed", _pack(long="drop"), "pack.splits is False here and True in the state"),
     ("ramp", {"batch_size": 3}, "batch_size is 3 here and {.*'12': 4} in the state"),
     ("ramp", {"batch_size": tio.Ramp({0: 3, 2: 6})}, "batch_size.2 is 6 here and 7 in the state"),
+    ("ramp of tokens", {"batch_tokens": tio.Ramp({0: 6, 3: 8})}, "batch_tokens.3 is 8 here and 9"),
+    ("ramp of lengths", _pack(length=tio.Ramp({0: 6})), "pack.length.3 is None here and 9 in the"),
     ("virtual", {"steps_per_epoch": 4}, "records_per_epoch is 16 here and 20 in the state"),
     ("virtual", {"steps_per_epoch": None}, "records_per_epoch is None here and 20 in the state"),
     ("lanes", {"shuffle": _BLOCKS}, "shuffle is .* in the state"),

@@ -202,6 +202,8 @@ def test_what_is_refused(paths: list[list[str]]) -> None:
         mixed([first, second.replace(pack=None)])
     with pytest.raises(ValueError, match=r"a mixture with source, .* has no packed rows"):
         mixed([first, second], source="part")
+    with pytest.raises(ValueError, match="rows whose length changes cannot be mixed"):
+        mixed(parts_of(paths, packed(length=tio.Ramp({0: 8, 3: 16}))))
     with pytest.raises(ValueError, match="must have records, part 1 has none"):
         mixed([first, second.take(0)])
 

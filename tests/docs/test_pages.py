@@ -17,7 +17,7 @@ USUAL = [9, 4, 11]  # records of the files
 @pytest.mark.parametrize(
     ("page", "num_blocks", "sizes"),
     [
-        ("batching.md", 2, [40, 20]),
+        ("batching.md", 3, [40, 20]),
         ("copies.md", 1, USUAL),
         ("episodes.md", 3, []),
         ("index-format.md", 1, USUAL),

@@ -84,6 +84,40 @@ void test_each_token_once() {
   }
 }
 
+void test_repacked_rows() {
+  for (const std::size_t length : {1, 3, 8, 21}) {
+    for (std::uint64_t round = 0; round < 40; ++round) {
+      Int64s lengths(1 + mix(round) % 40);
+      for (std::size_t i = 0; i < lengths.size(); ++i) {
+        lengths[i] = static_cast<std::int64_t>(mix(round * 1000 + i) % 60);
+      }
+      BestFit packer(7);
+      RowPlan plan = packed(packer, lengths);
+      std::size_t kept = 0;
+      for (const std::size_t after : {length, std::size_t{5}}) {
+        kept += mix(round) % (plan.rows() - kept + 1);
+        const RowPlan repacked = BestFit(after).repack(plan, kept);
+        for (const Int64s& document : count_tokens(repacked, lengths)) {
+          CHECK_EQ_IN(document, Int64s(document.size(), 1), round);
+        }
+        for (std::size_t row = 0; row < repacked.rows(); ++row) {
+          std::int64_t used = 0;
+          for (auto i = repacked.row_begins[row]; i < repacked.row_begins[row + 1]; ++i) {
+            used += repacked.sizes[i];
+          }
+          const std::size_t most = row < kept ? 21 : after;
+          CHECK_EQ_IN(used > 0 && used <= static_cast<std::int64_t>(most), true, round);
+        }
+        const auto end = plan.row_begins.begin() + static_cast<std::ptrdiff_t>(kept) + 1;
+        CHECK_EQ_IN(Int64s(repacked.row_begins.begin(),
+                           repacked.row_begins.begin() + static_cast<std::ptrdiff_t>(kept) + 1),
+                    Int64s(plan.row_begins.begin(), end), round);
+        plan = repacked;
+      }
+    }
+  }
+}
+
 void test_cut_rows() {
   const Int64s numbers{5, 6, 7}, lengths{3, 9, 2}, starts{0, 3, 12};
   const auto plan = cut_rows({numbers, lengths, starts}, 4, 14, 4);
@@ -255,6 +289,7 @@ void test_pieces() {
 int main() {
   tio::test::test_level_set();
   tio::test::test_each_token_once();
+  tio::test::test_repacked_rows();
   tio::test::test_cut_rows();
   tio::test::test_facts_of_plans();
   tio::test::test_writer();

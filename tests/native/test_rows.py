@@ -17,10 +17,10 @@ class TestPacking:
     @pytest.mark.parametrize("numbers", [[2], [-1], [0, 5]])
     def test_unknown_records(self, numbers: list[int]) -> None:
         with pytest.raises(IndexError, match="outside of the lengths"):
-            _core.pack_window(self.LENGTHS, np.array(numbers), 4, 0, True)
+            _core.pack_window(self.LENGTHS, np.array(numbers), 4, 0)
         cuts = np.array([0, len(numbers)])
         with pytest.raises(IndexError, match="outside of the lengths"):
-            _core.count_packed_rows(self.LENGTHS, np.array(numbers), cuts, 4, 0, True)
+            _core.count_packed_rows(self.LENGTHS, np.array(numbers), cuts, 4, 0)
 
     @pytest.mark.parametrize("cuts", [[], [0, 3], [1, 0], [-1, 1]])
     def test_wrong_cuts(self, cuts: list[int]) -> None:
@@ -30,13 +30,22 @@ class TestPacking:
     @pytest.mark.parametrize(("length", "extra"), [(0, 0), (2**24 + 1, 0), (4, 2), (4, -1)])
     def test_wrong_rules(self, length: int, extra: int) -> None:
         with pytest.raises(ValueError, match="must be"):
-            _core.pack_window(self.LENGTHS, np.array([0]), length, extra, True)
+            _core.pack_window(self.LENGTHS, np.array([0]), length, extra)
 
     def test_rows_that_do_not_exist(self) -> None:
-        plan = _core.pack_window(self.LENGTHS, np.array([0, 1]), 4, 0, True)
+        plan = _core.pack_window(self.LENGTHS, np.array([0, 1]), 4, 0)
         for rows in ([2], [-1], [0, 2**62]):
             with pytest.raises(IndexError, match="the plan has no such row"):
                 plan.take(np.array(rows))
+
+    def test_rows_that_cannot_be_packed_again(self) -> None:
+        plan = _core.pack_window(self.LENGTHS, np.array([0, 1]), 4, 0)
+        assert plan.repack(2, 9).sizes.tolist() == plan.sizes.tolist()
+        assert plan.repack(0, 9).row_begins.tolist() == [0, 2]
+        with pytest.raises(IndexError, match="the plan has fewer rows"):
+            plan.repack(3, 9)
+        with pytest.raises(ValueError, match="length must be from 1 to"):
+            plan.repack(0, 0)
 
     @pytest.mark.parametrize("starts", [[], [5], [0, 3], [-1]])
     def test_rows_outside_of_the_documents(self, starts: list[int]) -> None:
@@ -54,7 +63,7 @@ class TestPacking:
         ids=str,
     )
     def test_plans_that_do_not_fit(self, length: int, records: int, sources: Any) -> None:
-        plan = _core.pack_window(self.LENGTHS, np.array([0, 1]), 4, 0, True)
+        plan = _core.pack_window(self.LENGTHS, np.array([0, 1]), 4, 0)
         rows = None if sources is None else np.array(sources)
         with pytest.raises(ValueError, match="the plan must fit the length and the documents"):
             _core.row_writer(plan, length, records, rows)
@@ -74,7 +83,7 @@ class TestPacking:
         ids=str,
     )
     def test_formats_that_do_not_fit(self, change: dict[str, Any]) -> None:
-        plan = _core.pack_window(self.LENGTHS, np.array([0, 1]), 4, 0, True)
+        plan = _core.pack_window(self.LENGTHS, np.array([0, 1]), 4, 0)
         writer = _core.row_writer(plan, 4, 2, None)
         documents = self._located("int64")
         assert writer.write(documents, _format(len(plan)), np.zeros(24 * 4 * len(plan), np.uint8))
@@ -83,14 +92,14 @@ class TestPacking:
 
     @pytest.mark.parametrize("rows", [[0, 1], [1, 0]])
     def test_a_separator_alone_has_the_same_document(self, rows: list[int]) -> None:
-        plan = _core.pack_window(self.LENGTHS, np.array([1]), 4, 1, True)
+        plan = _core.pack_window(self.LENGTHS, np.array([1]), 4, 1)
         taken = plan.take(np.array(rows))
         assert taken.numbers.tolist() == [1]
         assert taken.documents.tolist() == [0, 0]
         assert taken.begins.tolist() == [4 * row for row in rows]
 
     def test_labels_of_floats(self) -> None:
-        plan = _core.pack_window(self.LENGTHS, np.array([0, 1]), 4, 0, True)
+        plan = _core.pack_window(self.LENGTHS, np.array([0, 1]), 4, 0)
         writer = _core.row_writer(plan, 4, 2, None)
         item = bytes(4)
         with pytest.raises(ValueError, match="the format must fit the documents"):
@@ -101,7 +110,7 @@ class TestPacking:
             )
 
     def test_pieces_in_an_arena_that_is_too_small(self) -> None:
-        plan = _core.pack_window(self.LENGTHS, np.array([0, 1]), 4, 0, True)
+        plan = _core.pack_window(self.LENGTHS, np.array([0, 1]), 4, 0)
         writer = _core.row_writer(plan, 4, 2, None)
         for at in (4, 64):
             with pytest.raises(ValueError, match="an array must be aligned and lie inside of its"):

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from torchrec_io._order import length_batches as module
 from torchrec_io._order.length_batches import LengthBatchedOrder
 from torchrec_io._order.orders import RecordOrder
+from torchrec_io._order.ramp import Ramp
 from torchrec_io._order.selection import Selection, Span, Subset
 from torchrec_io._order.shuffle import Shuffle, ShuffleChoice
 from torchrec_io._order.windows import Lengths
@@ -82,6 +83,7 @@ def cut(
 def expected_windows(order: LengthBatchedOrder, epoch: int) -> list[list[list[int]]]:
     """Return the model's batches of each window."""
     tokens, lengths = order.batch_tokens, order.lengths.values.tolist()
+    assert not isinstance(tokens, Ramp)
     chosen = [
         number
         for number in np.flatnonzero(order.whole.selection.mask(0, len(lengths))).tolist()

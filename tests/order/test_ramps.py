@@ -140,10 +140,10 @@ def test_a_resumed_run_has_the_same_positions_before(
 
 
 WRONG: list[tuple[Any, str]] = [
-    ({}, r"dict of steps and batch sizes, from step 0 on, such as \{0: 256, 1_000: 512\}, got {}"),
+    ({}, r"dict of steps and sizes, from step 0 on, such as \{0: 256, 1_000: 512\}, got {}"),
     ({1: 4}, r"from step 0 on, .* got \{1: 4\}"),
     ([4], r"must be a dict .* got \[4\]"),
-    ({0: 0}, "a batch size of a Ramp must be a positive integer, got 0"),
+    ({0: 0}, "a size of a Ramp must be a positive integer, got 0"),
     ({0: 4, -1: 5}, "a step of a Ramp must be a non-negative integer, got -1"),
     ({0: 4, 1.5: 5}, "a step of a Ramp must be a non-negative integer, got 1.5"),
 ]

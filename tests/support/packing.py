@@ -31,6 +31,7 @@ def model_rows(lengths: Sequence[int], pack: tio.Pack) -> list[list[Row]]:
         lengths: Number of tokens of each document, in the order of the epoch.
         pack: The options.
     """
+    assert isinstance(pack.length, int)
     extra = 0 if pack.separator is None else 1
     documents = [
         [Token(index, place) for place in range(length + extra)]
@@ -45,10 +46,11 @@ def model_rows(lengths: Sequence[int], pack: tio.Pack) -> list[list[Row]]:
             documents[index] = [Token(index, place) for place in range(length + extra)]
     count = -(-len(lengths) // pack.window)
     cuts = [number * len(lengths) // count for number in range(count + 1)] if count else []
-    return [_fitted(documents[begin:end], pack.length) for begin, end in itertools.pairwise(cuts)]
+    return [fitted(documents[begin:end], pack.length) for begin, end in itertools.pairwise(cuts)]
 
 
 def _chunked(tokens: list[Token], pack: tio.Pack) -> list[Row]:
+    assert isinstance(pack.length, int)
     rows: list[Row] = []
     for begin in range(0, len(tokens), pack.length):
         part = tokens[begin : begin + pack.length]
@@ -63,7 +65,8 @@ def _chunked(tokens: list[Token], pack: tio.Pack) -> list[Row]:
     return rows
 
 
-def _fitted(documents: list[list[Token]], length: int) -> list[Row]:
+def fitted(documents: list[list[Token]], length: int) -> list[Row]:
+    """Return rows of documents, packed by best fit. Documents have ascending numbers."""
     pieces = [
         document[begin : begin + length]
         for document in documents
@@ -133,6 +136,7 @@ def model_row(
             made.next.append(token_at(document, place + 1) if place + 1 < whole else -100)
         made.segment_lengths.append(len(piece))
         made.documents.append(document)
+    assert isinstance(pack.length, int)
     room = pack.length - len(made.tokens)
     if room:
         made.segment_lengths.append(room)

@@ -61,7 +61,7 @@ def _too_long_records(
         return []
     number = int(order.too_long[0])
     length = int(order.lengths.values[number])
-    most = order.batch_tokens
+    most = min(order.limits.sizes)
     [place] = reader.locate([number])
     if options["on_error"] == "raise":
         raise ValueError(

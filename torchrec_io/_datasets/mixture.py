@@ -12,6 +12,7 @@ import numpy as np
 
 from .._order.mixture import MixedRecords, MixedRows, Stop, Weights
 from .._order.orders import ENDLESS, Order
+from .._order.ramp import Ramp
 from .._records.record_reader import RecordReader
 from .._schema.feature_mapping import FeatureMapping
 from ..checks import check_integer, counted
@@ -32,7 +33,6 @@ from .parts_loader import PartsLoader, has_own_transform
 from .pipeline import IndexedPipeline, Pipeline
 
 if TYPE_CHECKING:
-    from .._order.ramp import Ramp
     from .._tensors.batch import Batch
     from .._tensors.sample import Sample
 
@@ -174,6 +174,8 @@ def mix(
         raise ValueError("datasets must hold at least one dataset, got none")
     mixed = _mixed_options(parts, options)
     has_rows = mixed["pack"] is not None and "pack" not in options
+    if has_rows and isinstance(mixed["pack"].length, Ramp):
+        raise ValueError("rows whose length changes cannot be mixed: give pack to mix()")
     orders = [part.order if has_rows else _order_of_records(part) for part in parts]
     if (weights is None) == (repeat is None):
         raise TypeError("mix() takes either weights or repeat: mix([a, b], weights=[0.7, 0.3])")

@@ -14,7 +14,7 @@ from .._order.distributed import resolve_rank
 from .._order.mesh import find_mesh_rank
 from .._order.pack import Pack
 from .._order.plan import UNEVEN_CHOICES, Uneven
-from .._order.ramp import Ramp
+from .._order.ramp import Ramp, check_size
 from .._order.shuffle import ShuffleChoice, check_seed, check_shuffle, is_shuffled, lanes_of
 from .._records.opening import IndexChoice
 from .._storage.cache.block_cache import BlockCache
@@ -105,8 +105,8 @@ def _none_or_at_least(least: int) -> Callable[[str, Any], Any]:
     return lambda name, value: None if value is None else check_integer(name, value, least)
 
 
-def _check_batch_size(name: str, value: Any) -> Any:
-    return value if value is None or isinstance(value, Ramp) else check_integer(name, value, 1)
+def _none_or_size(name: str, value: Any) -> Any:
+    return None if value is None else check_size(name, value)
 
 
 def _check_shuffle(_: str, value: Any) -> Any:
@@ -351,7 +351,7 @@ class BatchItemOptions(ItemOptions, total=False):
             list if the schema makes no columns. ``None`` yields samples.
     """
 
-    batch_size: Annotated[int | Ramp | None, Option(None, _check_batch_size)]
+    batch_size: Annotated[int | Ramp | None, Option(None, _none_or_size)]
 
 
 @_documented
@@ -371,11 +371,11 @@ class LengthItemOptions(BatchItemOptions, total=False):
     """The kind of items of a dataset that can make batches by length.
 
     Attributes:
-        batch_tokens: Maximum padded size of a batch of records of similar length: their number, at
-            most ``batch_size``, times the longest length. See docs/batching.md.
+        batch_tokens: Maximum padded size (or a Ramp) of a batch of records of similar length:
+            number (at most ``batch_size``) times longest. See docs/batching.md.
     """
 
-    batch_tokens: Annotated[int | None, Option(None, _none_or_at_least(1))]
+    batch_tokens: Annotated[int | Ramp | None, Option(None, _none_or_size)]
 
 
 class StreamSampleOptions(
@@ -525,6 +525,7 @@ def change_options(
             "batch_size must be an integer or None for batches by length, got "
             f"{options['batch_size']}"
         )
+    _check_limits(options)
     has_lanes = lanes_of(options.get("shuffle", False)) is not None
     if has_lanes:
         check_no_length_batches(options, "a shuffle with lanes")
@@ -532,6 +533,26 @@ def change_options(
         raise ValueError("steps_per_epoch must be None for a shuffle with lanes")
     resolve_rank(options.get("rank"), options.get("world_size"))
     return options
+
+
+def _check_limits(options: Mapping[str, Any]) -> None:
+    """Check that options go together with a ramp of ``batch_tokens`` or of the length of rows."""
+    pack = options.get("pack")
+    if isinstance(options.get("batch_tokens"), Ramp):
+        name = "batch_tokens"
+    elif pack is not None and isinstance(pack.length, Ramp):
+        name = "the length of packed rows"
+        if options["batch_size"] is None:
+            raise ValueError(f"a Ramp of {name} counts steps: set batch_size, the rows of a step")
+    else:
+        return
+    if options["steps_per_epoch"] is not None:
+        raise ValueError(f"steps_per_epoch must be None with a Ramp of {name}")
+    if options["uneven"] == "pad":
+        raise ValueError(
+            f"uneven must be 'drop' or 'keep' with a Ramp of {name}, got 'pad': it repeats the "
+            "start of the epoch, which has another size"
+        )
 
 
 def _with_mesh(options: Mapping[str, Any], changes: dict[str, Any]) -> dict[str, Any]:

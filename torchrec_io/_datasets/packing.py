@@ -95,7 +95,7 @@ def _left_out_documents(
     values, pack = order.lengths.values, order.pack
     found = [(np.flatnonzero(values == 0), "has no tokens", "have no tokens")]
     if pack.mode == "fit" and pack.long == "error":
-        most = pack.length - pack.extra
+        most = pack.least_length - pack.extra
         tail = f"more than {most} tokens, the length of a row"
         tail += " less a separator" if pack.extra else ""
         found.append((np.flatnonzero(values > most), f"has {tail}", f"have {tail}"))
@@ -117,7 +117,7 @@ def _left_out_documents(
 def _check_any_fits(order: PackedOrder) -> None:
     """Raise ValueError if no document fits in a row: an endless mixture would search forever."""
     values, pack = order.lengths.values, order.pack
-    most = values.max() if pack.splits_long else pack.length - pack.extra
+    most = values.max() if pack.splits_long else pack.least_length - pack.extra
     if not order.record_order.contains(np.flatnonzero((values > 0) & (values <= most))).any():
         raise ValueError(
             "an endless mixture needs documents with tokens that fit in a row, and has none"

@@ -12,11 +12,13 @@ from torch.utils.data import get_worker_info
 from .._order.batch_sizes import BatchSizes
 from .._order.lanes import check_lanes
 from .._order.orders import ENDLESS, Order, PositionOrder
-from .._order.plan import EpochPlan
+from .._order.plan import EpochPlan, Uneven
 from .._order.progress import Place, ProcessLayout, Progress
 from .._order.ramp import Ramp
 from .._order.selection import Numbers
+from .._order.steps import TrainingSteps
 from .._order.virtual import VirtualRecords, VirtualUnits
+from .._order.windows import WindowedOrder
 from ..checks import check_integer
 from ..errors import StateMismatchError
 from .options import makes_batches
@@ -214,6 +216,12 @@ class RecordPartition:
             )
         return progress
 
+    def describe_order(self, progress: Progress, layout: ProcessLayout) -> dict[str, Any]:
+        """Return all that the units before a progress depend on, as JSON values."""
+        del progress, layout
+        described: dict[str, Any] = self.order.describe()
+        return described
+
     def check_state(self, progress: Progress, layout: ProcessLayout) -> None:
         """Raise StateMismatchError if this order does not allow a progress."""
 
@@ -246,11 +254,19 @@ class EpochPartition(RecordPartition):
     order: Order
 
     def _units_of(self, order: Any) -> Any:
+        sizes = BatchSizes.of(1 if order.has_batches else self.options["batch_size"] or 1)
+        if isinstance(order, WindowedOrder) and order.is_ramped:
+            return order.in_steps(self._training_steps(sizes, self.world_size))
         if self._steps is None:
             return order
-        sizes = BatchSizes.of(1 if order.has_batches else self.options["batch_size"] or 1)
         made = VirtualRecords if isinstance(order, PositionOrder) else VirtualUnits
         return made(order, self._steps, sizes, self.world_size)
+
+    def _training_steps(
+        self, sizes: BatchSizes, world_size: int, lanes: int | None = None
+    ) -> TrainingSteps:
+        uneven: Uneven = self.options["uneven"] or "keep"
+        return TrainingSteps(sizes, world_size, uneven, self.options["drop_last"], lanes)
 
     @property
     def _ramp(self) -> Ramp | None:
@@ -333,16 +349,10 @@ class EpochPartition(RecordPartition):
             return epoch * self._steps
         key = epoch, layout.world_size, layout.batch_size
         if key not in self._first_steps:
+            training = self._training_steps(sizes, layout.world_size, self.order.lanes)
             done = step = 0
             while done < epoch and (change := sizes.next_change(step)) is not None:
-                steps = EpochPlan(
-                    num_records=self.count(done),
-                    batch_size=sizes.from_batch(step),
-                    world_size=layout.world_size,
-                    drop_last=self.options["drop_last"],
-                    uneven=self.options["uneven"] or "keep",
-                    lanes=self.order.lanes,
-                ).num_rank_batches
+                steps = training.num_steps(self.count(done), step)
                 # Epochs with the same sizes, also of a step that is left out, are counted at once.
                 alike = 1 if self.has_rows else max(1, (change - step - 1) // max(1, steps))
                 alike = min(alike, epoch - done)
@@ -440,6 +450,15 @@ class EpochPartition(RecordPartition):
         except StateMismatchError:
             return None
         return min(single.begin + single.consumed, self.count(progress.epoch))
+
+    def describe_order(self, progress: Progress, layout: ProcessLayout) -> dict[str, Any]:
+        described = super().describe_order(progress, layout)
+        if isinstance(self.order, WindowedOrder) and self.order.is_ramped:
+            # At least the units that all ranks have begun. Limits change between their steps.
+            begun = progress.consumed * layout.num_workers * layout.world_size
+            limits = self.order.limits_before(progress.begin + begun, progress.epoch)
+            described["limit_from"] = limits
+        return described
 
     def check_state(self, progress: Progress, layout: ProcessLayout) -> None:
         try:

@@ -429,7 +429,8 @@ class Session(Epochs):
         order: Any = partition.order
         if self.leaves_nothing(place, first_rank(layout)):
             progress = partition.end_of(progress, layout)
-        state = to_state(progress, layout, order.describe(), self._state_batch_size)
+        described = partition.describe_order(progress, layout)
+        state = to_state(progress, layout, described, self._state_batch_size)
         if isinstance(self.order, MixedOrder) and isinstance(partition, EpochPartition):
             position = partition.position_of(progress, layout)
             if position is not None:
@@ -445,7 +446,8 @@ class Session(Epochs):
             advice, continuation = _NEW_WEIGHTS, saved_continuation(state, len(order.bases))
             order = order.continued(continuation)
         partition = self._partition_of(order)
-        described, world_size = partition.order.describe(), partition.world_size
+        progress, layout, _ = read_state(state)
+        described, world_size = partition.describe_order(progress, layout), partition.world_size
         place = from_state(state, described, self._state_batch_size, world_size, advice)
         self.state.continuation = continuation
         partition.check_state(*place)

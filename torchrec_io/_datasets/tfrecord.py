@@ -72,7 +72,7 @@ class TFRecordDataset(IndexedDataset[Item_co]):
         schema: Columns,
         *,
         batch_size: int | Ramp,
-        batch_tokens: int | None = None,
+        batch_tokens: int | Ramp | None = None,
         **options: Unpack[TFRecordSampleOptions],
     ) -> None: ...
     @overload
@@ -81,7 +81,7 @@ class TFRecordDataset(IndexedDataset[Item_co]):
         paths: StrPath | Iterable[StrPath],
         schema: Columns,
         *,
-        batch_tokens: int,
+        batch_tokens: int | Ramp,
         **options: Unpack[TFRecordSampleOptions],
     ) -> None: ...
     @overload

@@ -497,6 +497,11 @@ def _with_batch_size(dataset: RecordDataset, batch_size: int | None) -> RecordDa
             f"got {batch_size}"
         )
     pipeline = dataset._session.pipeline
+    if isinstance(batch_size, Ramp):
+        raise ValueError(  # noqa: TRY004  # as for other values
+            f"batch_size must be a positive integer, got {batch_size}: a dataset takes a Ramp, as "
+            "in make_loader(TFRecordDataset(..., batch_size=tio.Ramp(...)))"
+        )
     size = check_integer("batch_size", batch_size, 1)
     options = change_options(ReplaceOptions, pipeline.options, {"batch_size": size})
     other = dataset._derive(pipeline.with_options(options))

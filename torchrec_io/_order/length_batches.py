@@ -10,10 +10,13 @@ import numpy as np
 from .. import _core
 from .._records.repetitions import own_numbers
 from .._storage.digest import digest_number
-from ..checks import counted
+from ..checks import MOST, counted
+from .batch_sizes import BatchSizes
 from .orders import RecordOrder
+from .ramp import Ramp, described
 from .selection import CHUNK, Numbers, Subset
 from .shuffle import is_shuffled
+from .steps import TrainingSteps
 from .windows import Lengths, WindowedOrder
 
 # A window holds about this many batches, and at least this many records: enough records of one
@@ -29,15 +32,16 @@ class LengthBatchedOrder(WindowedOrder):
     cut into batches, each as large as possible. With a shuffle, the batches of a window are then
     put into a random order. All windows but the last have as many records as a whole number of
     batches of the mean length. So without ``batch_tokens``, only the last window has a batch that
-    is not full.
+    is not full. The limit of a batch is its ``batch_tokens``.
 
     A record of length 0 counts as length 1.
 
     Args:
-        whole: Order of the records. Records longer than ``batch_tokens`` are left out.
+        whole: Order of the records. Records longer than the least ``batch_tokens`` are left out.
         lengths: Lengths of all records that ``whole`` selects from.
         batch_tokens: Maximum of a batch's number of records times its longest length.
         batch_size: Maximum number of records in a batch. One of the two must be given.
+        steps: Steps of the training; needed for a :class:`Ramp` of ``batch_tokens``.
 
     Attributes:
         whole: Order of all records.
@@ -55,8 +59,9 @@ class LengthBatchedOrder(WindowedOrder):
         self,
         whole: RecordOrder,
         lengths: Lengths,
-        batch_tokens: int | None = None,
+        batch_tokens: int | Ramp | None = None,
         batch_size: int | None = None,
+        steps: TrainingSteps | None = None,
     ) -> None:
         assert batch_tokens is not None or batch_size is not None
         if len(lengths.values) != whole.selection.total:
@@ -67,16 +72,18 @@ class LengthBatchedOrder(WindowedOrder):
         self.whole = whole
         self.batch_tokens = batch_tokens
         self.batch_size = batch_size
-        self.too_long = _find_too_long(whole, lengths, batch_tokens)
+        limits = BatchSizes.of(batch_tokens or MOST)  # without it, there is no limit
+        self.too_long = _find_too_long(whole, lengths, min(limits.sizes))
         fitting = _leave_out(whole, self.too_long)
         self._most = len(fitting) if batch_size is None else batch_size
         self._shuffles = is_shuffled(whole.shuffle)
-        full = self._most if batch_tokens is None else self._room(_mean_length(fitting, lengths))
-        full = max(1, full)
-        super().__init__(fitting, lengths, full * max(_WINDOW_BATCHES, -(-_LEAST_WINDOW // full)))
+        full = max(1, self._room(_mean_length(fitting, lengths), max(limits.sizes)))
+        size = full * max(_WINDOW_BATCHES, -(-_LEAST_WINDOW // full))
+        super().__init__(fitting, lengths, size, limits, steps)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return LengthBatchedOrder, (self.whole, self.lengths, self.batch_tokens, self.batch_size)
+        options = self.batch_tokens, self.batch_size
+        return LengthBatchedOrder, (self.whole, self.lengths, *options, self.steps)
 
     def records_of(self, units: Numbers, epoch: int) -> Numbers:
         """Return the record numbers of some batches, the longest record of each first."""
@@ -93,22 +100,32 @@ class LengthBatchedOrder(WindowedOrder):
 
     def describe(self) -> dict[str, Any]:
         """Return all that the batches depend on."""
-        limits = {"batch_tokens": self.batch_tokens, "batch_size": self.batch_size}
-        return {**super().describe(), **limits}
+        tokens = described(self.batch_tokens)
+        return {**super().describe(), "batch_tokens": tokens, "batch_size": self.batch_size}
 
-    def _measure(self, begin: int, end: int, epoch: int) -> Numbers:
-        counts = [len(self._window(number, epoch)) for number in range(begin, end)]
+    def _measure(self, begin: int, end: int, epoch: int, limit: int) -> Numbers:
+        counts = [len(self._planned(number, epoch, limit)) for number in range(begin, end)]
         return np.array(counts, np.int64)
 
-    def _plan_window(self, number: int, epoch: int) -> list[Numbers]:
+    def _plan(self, number: int, epoch: int, limit: int) -> list[Numbers]:
         """Return the record numbers of each batch of a window."""
         numbers, _ = self._records(number, number + 1, epoch)
+        return self._cut(numbers, number, epoch, limit)
+
+    def _plan_again(
+        self, units: list[Numbers], kept: int, number: int, epoch: int, limit: int
+    ) -> list[Numbers]:
+        others = self._cut(np.concatenate(units[kept:]), number, epoch, limit)
+        return [*units[:kept], *others]
+
+    def _cut(self, numbers: Numbers, number: int, epoch: int, limit: int) -> list[Numbers]:
+        """Return batches of some records of a window."""
         lengths = self.lengths.values[own_numbers(numbers)]
         by_length = np.argsort(-lengths, kind="stable")
         numbers, lengths = numbers[by_length], lengths[by_length]
         cuts = [0]
         while cuts[-1] < len(lengths):
-            cuts.append(min(cuts[-1] + self._room(int(lengths[cuts[-1]])), len(lengths)))
+            cuts.append(min(cuts[-1] + self._room(int(lengths[cuts[-1]]), limit), len(lengths)))
         batches = [numbers[first:last] for first, last in itertools.pairwise(cuts)]
         if not self._shuffles:
             return batches
@@ -116,16 +133,16 @@ class LengthBatchedOrder(WindowedOrder):
         shuffled = _core.permute(np.arange(len(batches)), len(batches), key)
         return [batches[batch] for batch in shuffled.tolist()]
 
-    def _room(self, longest: int) -> int:
+    def _room(self, longest: int, limit: int) -> int:
         """Return the number of records allowed in a batch with this longest length."""
         if self.batch_tokens is None:
             return self._most
-        return min(self._most, self.batch_tokens // max(1, longest))
+        return min(self._most, limit // max(1, longest))
 
 
-def _find_too_long(whole: RecordOrder, lengths: Lengths, most: int | None) -> Numbers:
+def _find_too_long(whole: RecordOrder, lengths: Lengths, most: int) -> Numbers:
     values = lengths.values
-    if most is None or len(values) == 0 or values.max() <= most:
+    if len(values) == 0 or values.max() <= most:
         return np.empty(0, np.int64)
     numbers = np.flatnonzero(values > most)
     return numbers[whole.contains(numbers)]

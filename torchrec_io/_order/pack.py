@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from ..checks import check_choice, check_integer, is_integer
+from .batch_sizes import BatchSizes
+from .ramp import Ramp, check_size, described
 
 PackMode: TypeAlias = Literal["fit", "chunk"]
 LongDocuments: TypeAlias = Literal["split", "drop", "error"]
@@ -34,7 +36,7 @@ class Pack:
     A document is a record; its tokens are the values of one feature. See docs/packing.md.
 
     Attributes:
-        length: Number of tokens in a row.
+        length: Number of tokens in a row, or a :class:`Ramp`. All rows of a step have one length.
         key: Name of the feature that holds the tokens: a ``VarLenFeature``, ``RaggedFeature`` or
             ``FixedLenSequenceFeature`` of the schema. By default the only such feature.
         also: Names of features with one value for each token, such as weights. They are packed as
@@ -46,9 +48,10 @@ class Pack:
         window: Number of documents that ``"fit"`` packs at a time, in the order of the epoch.
         separator: Token that is written after each document. By default there is none.
         pad_id: Token that fills rows up.
-        long: Treatment of documents longer than a row by ``"fit"``. ``"split"`` cuts them into
-            pieces, which are packed as documents are. ``"drop"`` leaves them out. ``"error"``
-            treats them as bad records, for which ``on_error`` holds.
+        long: Treatment by ``"fit"`` of documents longer than a row; ``"drop"`` and ``"error"`` mean
+            the shortest rows of a ramp. ``"split"`` cuts them into pieces, which are packed as
+            documents are. ``"drop"`` leaves them out. ``"error"`` treats them as bad records, for
+            which ``on_error`` holds.
         last: Treatment of the last row of an epoch by ``"chunk"``, if it is not full: ``"drop"`` or
             ``"pad"``.
         positions: Positions of a piece that does not begin its document: they ``"restart"`` at 0,
@@ -60,7 +63,7 @@ class Pack:
         ValueError: If a value is invalid.
     """
 
-    length: int
+    length: int | Ramp
     key: str | None = None
     also: Sequence[str] = ()
     mode: PackMode = "fit"
@@ -74,7 +77,7 @@ class Pack:
 
     def __post_init__(self) -> None:
         changes: dict[str, Any] = {
-            "length": check_integer("length", self.length, 1, MOST_LENGTH),
+            "length": check_size("length", self.length, MOST_LENGTH),
             "window": check_integer("window", self.window, 1),
             "also": self._checked_also(),
         }
@@ -103,6 +106,11 @@ class Pack:
         return names
 
     @property
+    def least_length(self) -> int:
+        """Length of a row, or of the shortest ones."""
+        return min(BatchSizes.of(self.length).sizes)
+
+    @property
     def extra(self) -> int:
         """Number of tokens that follow each document."""
         return 0 if self.separator is None else 1
@@ -118,7 +126,8 @@ class Pack:
 
     def describe(self) -> dict[str, Any]:
         """Return all that the rows depend on, in addition to the order of the documents."""
-        common = {"mode": self.mode, "length": self.length, "separators": self.extra}
+        length = described(self.length)
+        common = {"mode": self.mode, "length": length, "separators": self.extra}
         if self.mode == "chunk":
             return {**common, "last": self.last}
         return {**common, "window": self.window, "splits": self.splits_long}

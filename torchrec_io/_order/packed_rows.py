@@ -5,6 +5,7 @@ from __future__ import annotations
 import bisect
 import functools
 import itertools
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,23 +13,28 @@ import numpy as np
 
 from .. import _core
 from .._records.repetitions import own_numbers
+from .batch_sizes import BatchSizes
 from .orders import ENDLESS, PositionOrder
 from .pack import Pack
 from .selection import Numbers
+from .steps import TrainingSteps
 from .windows import Lengths, WindowedOrder
+
+# Number of documents in a window of joined ones. The rows do not depend on it.
+_CHUNK_WINDOW = 4096
 
 
 class PackedOrder(WindowedOrder):
     """Base of orders of rows that are packed with documents; their units are rows.
 
     Made by :func:`pack_rows`. Documents without tokens are left out, and so are long ones that are
-    not split.
+    not split. The limit of a row is its length.
 
     Args:
         record_order: Order of the documents.
         lengths: Lengths of all records that ``record_order`` selects from.
         pack: The options of packing.
-        size: Maximum number of documents in a window.
+        steps: Steps of the training; needed for a :class:`Ramp` of lengths.
 
     Attributes:
         pack: The options of packing.
@@ -37,18 +43,26 @@ class PackedOrder(WindowedOrder):
     has_rows = True
 
     def __init__(
-        self, record_order: PositionOrder, lengths: Lengths, pack: Pack, size: int
+        self,
+        record_order: PositionOrder,
+        lengths: Lengths,
+        pack: Pack,
+        steps: TrainingSteps | None = None,
     ) -> None:
-        super().__init__(record_order, lengths, size)
+        size = pack.window if pack.mode == "fit" else _CHUNK_WINDOW
+        super().__init__(record_order, lengths, size, BatchSizes.of(pack.length), steps)
         self.pack = pack
         # The core looks up lengths of 32 bits; nothing larger fits in a record.
         self._lengths = np.ascontiguousarray(lengths.values, np.int32)
+        if not pack.splits_long:  # documents are left out at all steps, or at none
+            is_long = self._lengths > pack.least_length - pack.extra
+            self._lengths = np.where(is_long, 0, self._lengths)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return pack_rows, (self.record_order, self.lengths, self.pack)
+        return pack_rows, (self.record_order, self.lengths, self.pack, self.steps)
 
     def guess_count(self) -> int:
-        return int(len(self) * self._mean_tokens / self.pack.length) + 1
+        return int(len(self) * self._mean_tokens / self.pack.least_length) + 1
 
     @functools.cached_property
     def _mean_tokens(self) -> float:
@@ -57,8 +71,17 @@ class PackedOrder(WindowedOrder):
 
     def records_of(self, units: Numbers, epoch: int) -> Numbers:
         """Return the record numbers of the documents of some rows."""
-        rows: _core.RowPlan = self.plan_units(units, epoch)
-        return rows.numbers
+        return self.plan_units(units, epoch).numbers
+
+    def plan_units(self, units: Numbers, epoch: int) -> _core.RowPlan:
+        """Return some rows of one length; see :meth:`WindowedOrder.plan_units`."""
+        rows = self._plan_rows(units, epoch)
+        rows.length = self._limits(epoch).size(int(units[0]))
+        return rows
+
+    @abstractmethod
+    def _plan_rows(self, units: Numbers, epoch: int) -> _core.RowPlan:
+        """Return some rows without their length."""
 
     def describe(self) -> dict[str, Any]:
         """Return all that the rows depend on."""
@@ -77,21 +100,24 @@ class WholeDocuments(PackedOrder):
         record_order: Order of the documents.
         lengths: Lengths of all records that ``record_order`` selects from.
         pack: The options of packing, of mode ``"fit"``.
+        steps: Steps of the training; needed for a :class:`Ramp` of lengths.
     """
 
-    def __init__(self, record_order: PositionOrder, lengths: Lengths, pack: Pack) -> None:
-        super().__init__(record_order, lengths, pack, pack.window)
-        self._rule = (pack.length, pack.extra, pack.splits_long)
-
-    def _measure(self, begin: int, end: int, epoch: int) -> Numbers:
+    def _measure(self, begin: int, end: int, epoch: int, limit: int) -> Numbers:
         numbers, cuts = self._records(begin, end, epoch)
-        return _core.count_packed_rows(self._lengths, numbers, cuts, *self._rule)
+        return _core.count_packed_rows(self._lengths, numbers, cuts, limit, self.pack.extra)
 
-    def _plan_window(self, number: int, epoch: int) -> _core.RowPlan:
+    def _plan(self, number: int, epoch: int, limit: int) -> _core.RowPlan:
         numbers, _ = self._records(number, number + 1, epoch)
-        return _core.pack_window(self._lengths, numbers, *self._rule)
+        return _core.pack_window(self._lengths, numbers, limit, self.pack.extra)
 
-    def plan_units(self, units: Numbers, epoch: int) -> _core.RowPlan:
+    def _plan_again(
+        self, units: _core.RowPlan, kept: int, number: int, epoch: int, limit: int
+    ) -> _core.RowPlan:
+        del number, epoch
+        return units.repack(kept, limit)
+
+    def _plan_rows(self, units: Numbers, epoch: int) -> _core.RowPlan:
         bounds = self._find_bounds(units, epoch)
         windows = bounds.searchsorted(units, side="right") - 1
         plans = []
@@ -109,24 +135,26 @@ class JoinedDocuments(PackedOrder):
         record_order: Order of the documents.
         lengths: Lengths of all records that ``record_order`` selects from.
         pack: The options of packing, of mode ``"chunk"``.
+        steps: Steps of the training; needed for a :class:`Ramp` of lengths.
     """
 
-    # The rows do not depend on it.
-    _SIZE = 4096
+    def _limit_after(self, measure: int, epoch: int) -> tuple[int, int | None]:
+        del measure, epoch
+        return 0, None  # windows do not depend on the length of rows
 
-    def __init__(self, record_order: PositionOrder, lengths: Lengths, pack: Pack) -> None:
-        super().__init__(record_order, lengths, pack, self._SIZE)
-
-    def _measure(self, begin: int, end: int, epoch: int) -> Numbers:
+    def _measure(self, begin: int, end: int, epoch: int, limit: int) -> Numbers:
+        del limit
         numbers, cuts = self._records(begin, end, epoch)
         return _core.count_packed_tokens(self._lengths, numbers, cuts, self.pack.extra)
 
-    def _units_in(self, measure: int, *, is_all: bool) -> int:
-        length = self.pack.length
-        return -(-measure // length) if is_all and self.pack.last == "pad" else measure // length
+    def _units_in(self, measure: int, epoch: int, *, is_all: bool) -> int:
+        rows = self._limits(epoch)
+        has_short = is_all and self.pack.last == "pad"
+        return rows.num_batches(measure) if has_short else rows.find(measure)
 
-    def _plan_window(self, number: int, epoch: int) -> tuple[Numbers, Numbers, Numbers]:
+    def _plan(self, number: int, epoch: int, limit: int) -> tuple[Numbers, Numbers, Numbers]:
         """Return the records of a window, their lengths, and where each begins in the window."""
+        del limit
         numbers, _ = self._records(number, number + 1, epoch)
         lengths = self._lengths[own_numbers(numbers)].astype(np.int64)
         has_tokens = lengths > 0
@@ -134,13 +162,16 @@ class JoinedDocuments(PackedOrder):
         whole = lengths + self.pack.extra
         return numbers, lengths, np.cumsum(whole) - whole
 
-    def plan_units(self, units: Numbers, epoch: int) -> _core.RowPlan:
+    def _plan_again(self, units: Any, kept: int, number: int, epoch: int, limit: int) -> Any:
+        raise NotImplementedError  # windows have no changes
+
+    def _plan_rows(self, units: Numbers, epoch: int) -> _core.RowPlan:
         bounds = self._find_bounds(units, epoch)
         runs = [(int(units[first]), int(units[last - 1]) + 1) for first, last in _runs(units, 1)]
         return join_rows([self._cut_rows(*run, bounds, epoch) for run in runs])
 
     def _cut_rows(self, begin: int, end: int, bounds: Numbers, epoch: int) -> _core.RowPlan:
-        """Return consecutive rows.
+        """Return consecutive rows of one length.
 
         Args:
             begin: Number of the first row.
@@ -148,8 +179,8 @@ class JoinedDocuments(PackedOrder):
             bounds: Number of tokens before each window, and of all.
             epoch: Number of the epoch.
         """
-        length = self.pack.length
-        first, last = begin * length, min(end * length, int(bounds[-1]))
+        rows = self._limits(epoch)
+        first, last = rows.begin(begin), min(rows.begin(end), int(bounds[-1]))
         low, high = bisect.bisect_right(bounds, first), bisect.bisect_right(bounds, last - 1)
         windows = [self._window(number, epoch) for number in range(low - 1, high)]
         numbers, lengths, starts = windows[0]
@@ -162,19 +193,22 @@ class JoinedDocuments(PackedOrder):
             starts = np.concatenate(
                 [window[2] + at for window, at in zip(windows, begins, strict=True)]
             )
-        return _core.cut_rows(numbers, lengths, starts, first - base, last - base, length)
+        return _core.cut_rows(numbers, lengths, starts, first - base, last - base, rows.size(begin))
 
 
-def pack_rows(record_order: PositionOrder, lengths: Lengths, pack: Pack) -> PackedOrder:
+def pack_rows(
+    record_order: PositionOrder, lengths: Lengths, pack: Pack, steps: TrainingSteps | None = None
+) -> PackedOrder:
     """Return an order of packed rows.
 
     Args:
         record_order: Order of the documents.
         lengths: Lengths of all records that ``record_order`` selects from.
         pack: The options of packing.
+        steps: Steps of the training; needed for a :class:`Ramp` of lengths.
     """
     made = JoinedDocuments if pack.mode == "chunk" else WholeDocuments
-    return made(record_order, lengths, pack)
+    return made(record_order, lengths, pack, steps)
 
 
 def join_rows(plans: Sequence[_core.RowPlan]) -> _core.RowPlan:

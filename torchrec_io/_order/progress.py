@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 from ..errors import StateMismatchError
 from .plan import EpochPlan
-from .ramp import Ramp
+from .ramp import Ramp, described
 
 VERSION = 1
 
@@ -151,7 +151,7 @@ def to_state(
         "version": VERSION,
         **dataclasses.asdict(progress),
         **{f"by_{name}": value for name, value in dataclasses.asdict(layout).items()},
-        "order": {"batch_size": _described(batch_size), **order},
+        "order": {"batch_size": described(batch_size), **order},
     }
 
 
@@ -175,7 +175,7 @@ def from_state(
     size = batch_size.first if isinstance(batch_size, Ramp) else batch_size or 0
     if size * world_size == layout.batch_size * layout.world_size:
         saved["batch_size"] = _rescaled(saved.get("batch_size"), layout.batch_size, size)
-    now = {"batch_size": _described(batch_size), **order}
+    now = {"batch_size": described(batch_size), **order}
     differences = "; ".join(_differences(saved, now, ""))
     if differences:
         raise StateMismatchError(f"the state does not match this dataset: {differences}{advice}")
@@ -201,10 +201,6 @@ def read_state(state: Mapping[str, Any]) -> tuple[Progress, ProcessLayout, dict[
         return progress, layout, dict(state["order"])
     except (KeyError, TypeError, ValueError) as error:
         raise StateMismatchError(f"this is not a state of a dataset: {error!r}") from None
-
-
-def _described(batch_size: int | Ramp | None) -> Any:
-    return batch_size.describe() if isinstance(batch_size, Ramp) else batch_size
 
 
 def _rescaled(batch_size: Any, before: int, now: int) -> Any:

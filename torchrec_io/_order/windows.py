@@ -14,8 +14,10 @@ from .._records.reader import Reader
 from .._records.record_reader import RecordReader
 from .._storage.digest import digest_text
 from .._storage.thread_pool import map_in_threads
+from .batch_sizes import BatchSizes
 from .orders import ENDLESS, Order, PlanOf, PositionOrder
 from .selection import Numbers
+from .steps import TrainingSteps
 
 # Records that a thread counts at a time: few enough for the caches of the processor.
 _AT_ONCE = 1 << 18
@@ -70,6 +72,10 @@ class WindowedOrder(Order):
     and their lengths alone, and units are assigned to ranks and workers as records are in other
     orders.
 
+    A unit has a limit, such as the length of a row. With a :class:`Ramp` of limits, the windows
+    are the same for all limits. A window in which the limit changes has units of the old limit up
+    to the change; its other records are planned again with the new one.
+
     Instances are thread-safe and can be pickled. They keep the latest windows and a number for each
     window that was counted. No lock is needed: threads that plan the same window get the same
     result.
@@ -78,23 +84,56 @@ class WindowedOrder(Order):
         record_order: Order of the records.
         lengths: Lengths of all records that ``record_order`` selects from.
         size: Maximum number of records in a window.
+        limits: Limit of the units of each step of the training.
+        steps: Steps of the training; needed to plan units whose limits change.
 
     Attributes:
         record_order: Order of the records.
         lengths: Lengths of all records that ``record_order`` selects from.
         size: Maximum number of records in a window.
+        limits: Limit of the units of each step of the training.
+        steps: Steps of the training, if they are known.
         num_windows: Number of windows in an epoch.
     """
 
-    def __init__(self, record_order: PositionOrder, lengths: Lengths, size: int) -> None:
+    def __init__(
+        self,
+        record_order: PositionOrder,
+        lengths: Lengths,
+        size: int,
+        limits: BatchSizes,
+        steps: TrainingSteps | None,
+    ) -> None:
         self.record_order = record_order
         self.lengths = lengths
         self.size = size
+        self.limits = limits
+        self.steps = steps
         self.num_windows = -(-len(record_order) // size)
         # By epoch: measure of all windows before each window that was counted, and of all of these.
         self._bounds: dict[int, Numbers] = {}
         self._counts: dict[int, int] = {}
+        # Number of steps before each epoch, up to the first epoch after the last change of a limit.
+        self._first_steps = [0]
+        self._limits = functools.lru_cache(maxsize=_EPOCHS_KEPT)(self._find_limits)
+        self._planned = functools.lru_cache(maxsize=_WINDOWS_KEPT)(self._plan)
         self._window = functools.lru_cache(maxsize=_WINDOWS_KEPT)(self._plan_window)
+        self.in_steps = functools.lru_cache(maxsize=1)(self._put_in_steps)
+
+    @abstractmethod
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return a function and its arguments, of which the last one is :attr:`steps`."""
+
+    def _put_in_steps(self, steps: TrainingSteps) -> WindowedOrder:
+        """Return this order for the steps of a training. ``in_steps`` keeps the result."""
+        make, (*others, _) = self.__reduce__()
+        order: WindowedOrder = make(*others, steps)
+        return order
+
+    @property
+    def is_ramped(self) -> bool:
+        """True if the limits of units change in the training."""
+        return len(self.limits.sizes) > 1
 
     def __len__(self) -> int:
         return len(self.record_order)
@@ -113,7 +152,7 @@ class WindowedOrder(Order):
             return ENDLESS
         if epoch not in self._counts:
             bounds = self._count_to(self.num_windows, epoch)
-            self._counts[epoch] = self._units_in(int(bounds[-1]), is_all=True)
+            self._counts[epoch] = self._units_in(int(bounds[-1]), epoch, is_all=True)
         return self._counts[epoch]
 
     def batches(self, epoch: int, plan_of: PlanOf, consumed: int) -> Iterator[Any]:
@@ -131,6 +170,13 @@ class WindowedOrder(Order):
         for units in plan_of(self.count(epoch)).batches(consumed):
             yield self.plan_units(units, epoch)
 
+    def limits_before(self, unit: int, epoch: int) -> dict[str, int]:
+        """Return the limits of the units of an epoch before one, by the first unit of each."""
+        limits = self._limits(epoch)
+        firsts = [max(0, first) for first in limits.firsts]  # the last one at 0 counts
+        known = zip(firsts, limits.sizes, strict=True)
+        return {str(first): limit for first, limit in known if first < unit}
+
     def describe(self) -> dict[str, Any]:
         return {**self.record_order.describe(), "lengths": self.lengths.fingerprint()}
 
@@ -140,22 +186,69 @@ class WindowedOrder(Order):
         return self.record_order.fit_reader(reader, self.size)
 
     @abstractmethod
-    def _measure(self, begin: int, end: int, epoch: int) -> Numbers:
+    def _measure(self, begin: int, end: int, epoch: int, limit: int) -> Numbers:
         """Return the number of units, or another measure, of each window from begin to end."""
 
     @abstractmethod
-    def _plan_window(self, number: int, epoch: int) -> Any:
-        """Plan the units of a window. The latest results are kept by ``_window``."""
+    def _plan(self, number: int, epoch: int, limit: int) -> Any:
+        """Plan a window whose units have one limit. ``_planned`` keeps the latest results."""
 
-    def _units_in(self, measure: int, *, is_all: bool) -> int:
+    @abstractmethod
+    def _plan_again(self, units: Any, kept: int, number: int, epoch: int, limit: int) -> Any:
+        """Return the first units of a window, and all its other records in new units.
+
+        Args:
+            units: Units of the window.
+            kept: Number of units that stay as they are.
+            number: Number of the window.
+            epoch: Number of the epoch.
+            limit: Limit of the new units.
+        """
+
+    def _plan_window(self, number: int, epoch: int) -> Any:
+        """Plan a window. ``_window`` keeps the latest results."""
+        begin = int(self._count_to(number, epoch)[number]) if self.is_ramped else 0
+        limit, change = self._limit_after(begin, epoch)
+        units = self._planned(number, epoch, limit)
+        while change is not None and change < begin + len(units):
+            kept = change - begin
+            limit, change = self._limit_after(change, epoch)
+            units = self._plan_again(units, kept, number, epoch, limit)
+        return units
+
+    def _limit_after(self, measure: int, epoch: int) -> tuple[int, int | None]:
+        """Return the limit after some units of an epoch, and the first unit with another limit.
+
+        Args:
+            measure: Measure of these units. The result has a measure, too; None if there is no
+                further change, or windows do not depend on the limit.
+            epoch: Number of the epoch.
+        """
+        limits = self._limits(epoch)
+        return limits.size(measure), limits.next_change(measure)
+
+    def _units_in(self, measure: int, epoch: int, *, is_all: bool) -> int:
         """Return the number of units in the first windows of an epoch.
 
         Args:
             measure: Sum of the measures of these windows.
+            epoch: Number of the epoch.
             is_all: Whether these are all windows of the epoch.
         """
-        del is_all
+        del epoch, is_all
         return measure
+
+    def _find_limits(self, epoch: int) -> BatchSizes:
+        """Return the limit of each unit of an epoch. The latest results are kept by ``_limits``."""
+        if not self.is_ramped:
+            return self.limits
+        assert self.steps is not None
+        firsts = self._first_steps
+        while len(firsts) <= epoch and firsts[-1] < self.limits.firsts[-1]:
+            steps = self.steps.num_steps(self.count(len(firsts) - 1), firsts[-1])
+            firsts = [*firsts, firsts[-1] + steps]
+        self._first_steps = firsts
+        return self.steps.by_unit(self.limits, firsts[min(epoch, len(firsts) - 1)])
 
     def _window_begin(self, number: int) -> int:
         """Return the position at which a window begins."""
@@ -186,7 +279,7 @@ class WindowedOrder(Order):
         while True:
             counted = len(bounds) - 1
             is_all = counted >= self.num_windows
-            units = self._units_in(int(bounds[-1]), is_all=is_all)
+            units = self._units_in(int(bounds[-1]), epoch, is_all=is_all)
             if unit < units:
                 return bounds
             if is_all:
@@ -203,18 +296,33 @@ class WindowedOrder(Order):
             Bounds of all windows of the epoch that are counted.
         """
         bounds = self._bounds.get(epoch, _NOTHING_COUNTED)
-        begin = len(bounds) - 1
-        if begin >= end:
-            return bounds
+        while len(bounds) <= end:
+            found = self._measure_up_to(end, epoch, bounds)
+            bounds = np.concatenate((bounds, bounds[-1] + np.cumsum(found)))
+            # Replaced as a whole: other threads may use the old one.
+            others = [(each, kept) for each, kept in self._bounds.items() if each != epoch]
+            self._bounds = dict([*others[1 - _EPOCHS_KEPT :], (epoch, bounds)])
+        return bounds
+
+    def _measure_up_to(self, end: int, epoch: int, bounds: Numbers) -> Numbers:
+        """Return the measures of at least one of the windows that are to be counted.
+
+        Args:
+            end: Number after the last window to count.
+            epoch: Number of the epoch.
+            bounds: Bounds of the windows that are counted.
+        """
+        begin, before = len(bounds) - 1, int(bounds[-1])
+        limit, change = self._limit_after(before, epoch)
         size = max(1, _AT_ONCE // self.size)
         groups = [(at, min(at + size, end)) for at in range(begin, end, size)]
         if len(groups) == 1:
-            found = self._measure(begin, end, epoch)
+            found = self._measure(begin, end, epoch, limit)
         else:
-            measured = map_in_threads(lambda group: self._measure(*group, epoch), groups)
+            measured = map_in_threads(lambda group: self._measure(*group, epoch, limit), groups)
             found = np.concatenate(measured)
-        bounds = np.concatenate((bounds, bounds[-1] + np.cumsum(found)))
-        # Replaced as a whole: other threads may use the old one.
-        others = [(each, kept) for each, kept in self._bounds.items() if each != epoch]
-        self._bounds = dict([*others[1 - _EPOCHS_KEPT :], (epoch, bounds)])
-        return bounds
+        if change is None or before + int(found.sum()) <= change:
+            return found
+        # The windows before the one with the change, if there are any.
+        same = int(np.searchsorted(before + np.cumsum(found), change, side="right"))
+        return found[:same] if same else np.array([len(self._window(begin, epoch))])

@@ -150,7 +150,7 @@ class RowLayout:
         paths = {name: parser.paths[name] for name in names if name in parser.paths}
         self._form = Form(names, paths=paths)
         self._has_others = len(parser.names) > 0
-        # Batches usually have two numbers of rows.
+        # Batches usually have two numbers of rows, and few lengths.
         self._token_columns = functools.lru_cache(maxsize=8)(self._lay_out)
 
     def sources(self, plan: _core.RowPlan, found: _Ints | None = None) -> RowSources:
@@ -219,8 +219,8 @@ class RowLayout:
             The arena, all columns, and the offset in bytes of those that are not packed. None if
             there is a fault.
         """
-        writer = _core.row_writer(plan, self._pack.length, len(located), documents)
-        layout = self._token_columns(len(plan))
+        writer = _core.row_writer(plan, plan.length, len(located), documents)
+        layout = self._token_columns(len(plan), plan.length)
         room = ArenaLayout(layout.size)
         numbers = room.reserve_numbers("int64", (writer.num_pieces,))
         lengths = room.reserve_numbers("int32", (writer.num_segments,))
@@ -244,8 +244,8 @@ class RowLayout:
         is_written = writer.write(located.located, layout.format, out)
         return (arena, columns, room.size) if is_written else None
 
-    def _lay_out(self, rows: int) -> _TokenColumns:
-        """Lay out the columns with a value for each token, of a number of rows."""
+    def _lay_out(self, rows: int, length: int) -> _TokenColumns:
+        """Lay out the columns with a value for each token, of a number of rows of a length."""
         pack = self._pack
         by_dtype: dict[str, list[str]] = {}
         for builder in self._builders:
@@ -254,7 +254,7 @@ class RowLayout:
             by_dtype.setdefault("int64", []).append("labels")
         by_dtype.setdefault("int32", []).extend(("segment_ids", "position_ids"))
         room = ArenaLayout()
-        shape = (rows, pack.length)
+        shape = (rows, length)
         columns = [room.reserve_dense(tuple(by_dtype[dtype]), dtype, shape) for dtype in by_dtype]
         places = {name: array.at for column in columns for name, array in column.arrays()}
         row_format = _core.RowFormat(

@@ -22,18 +22,17 @@ namespace {
 struct Rule {
   std::int64_t length;  // of a row
   std::int64_t extra;   // tokens after each document
-  bool has_splits;      // documents longer than a row are split, not left out
 };
 
 // Largest length of a row. Planning takes memory for each possible room.
 constexpr std::int64_t kMostLength = 1 << 24;
 
-Rule rule_of(std::int64_t length, std::int64_t extra, bool has_splits) {
+Rule rule_of(std::int64_t length, std::int64_t extra) {
   if (length < 1 || length > kMostLength) {
     throw nb::value_error("length must be from 1 to 16777216");
   }
   if (extra < 0 || extra > 1) throw nb::value_error("extra must be 0 or 1");
-  return {length, extra, has_splits};
+  return {length, extra};
 }
 
 // Looks up the lengths of records. Returns false if a number is not one of a record.
@@ -44,13 +43,8 @@ bool look_up(const Vector<std::int32_t>& lengths, std::span<const std::int64_t> 
   for (std::size_t i = 0; i < numbers.size(); ++i) {
     const auto number = static_cast<std::uint64_t>(own_number(numbers[i]));
     if (number >= size) return false;
-    std::int64_t length = data[number];
-    if (length <= 0) {
-      length = 0;
-    } else if ((length += rule.extra) > rule.length && !rule.has_splits) {
-      length = 0;
-    }
-    found[i] = length;
+    const std::int64_t length = data[number];
+    found[i] = length <= 0 ? 0 : length + rule.extra;
   }
   return true;
 }
@@ -82,9 +76,8 @@ void visit_windows(const Vector<std::int32_t>& lengths, const Numbers& numbers, 
 
 NumpyVector<std::int64_t> bind_count_rows(const Vector<std::int32_t>& lengths,
                                           const Numbers& numbers, const Numbers& cuts,
-                                          std::int64_t length, std::int64_t extra,
-                                          bool has_splits) {
-  const Rule rule = rule_of(length, extra, has_splits);
+                                          std::int64_t length, std::int64_t extra) {
+  const Rule rule = rule_of(length, extra);
   BestFit packer(static_cast<std::size_t>(length));
   std::vector<std::int64_t> rows;
   rows.reserve(cuts.size());
@@ -97,7 +90,7 @@ NumpyVector<std::int64_t> bind_count_rows(const Vector<std::int32_t>& lengths,
 NumpyVector<std::int64_t> bind_count_tokens(const Vector<std::int32_t>& lengths,
                                             const Numbers& numbers, const Numbers& cuts,
                                             std::int64_t extra) {
-  const Rule rule = rule_of(1, extra, true);
+  const Rule rule = rule_of(1, extra);
   std::vector<std::int64_t> tokens;
   tokens.reserve(cuts.size());
   visit_windows(lengths, numbers, cuts, rule, [&](std::span<const std::int64_t> window) {
@@ -109,8 +102,8 @@ NumpyVector<std::int64_t> bind_count_tokens(const Vector<std::int32_t>& lengths,
 }
 
 RowPlan bind_pack_window(const Vector<std::int32_t>& lengths, const Numbers& numbers,
-                         std::int64_t length, std::int64_t extra, bool has_splits) {
-  const Rule rule = rule_of(length, extra, has_splits);
+                         std::int64_t length, std::int64_t extra) {
+  const Rule rule = rule_of(length, extra);
   RowPlan plan;
   bool is_inside = false;
   {
@@ -140,6 +133,12 @@ RowPlan bind_take(const RowPlan& plan, const Numbers& rows) {
   auto taken = plan.take(span_of(rows));
   if (!taken) throw nb::index_error("the plan has no such row");
   return std::move(*taken);
+}
+
+RowPlan bind_repack(const RowPlan& plan, std::size_t kept, std::int64_t length) {
+  const Rule rule = rule_of(length, 0);
+  if (kept > plan.rows()) throw nb::index_error("the plan has fewer rows");
+  return BestFit(static_cast<std::size_t>(rule.length)).repack(plan, kept);
 }
 
 NumpyVector<std::int64_t> bind_first_numbers(const RowPlan& plan) {
@@ -213,19 +212,17 @@ void bind_write_pieces(const RowWriter& writer, const WritableBuffer& out, std::
 
 void bind_packing(nb::module_& m) {
   m.def("count_packed_rows", &bind_count_rows, "lengths"_a, "numbers"_a, "cuts"_a, "length"_a,
-        "extra"_a, "has_splits"_a,
+        "extra"_a,
         "Return the number of rows of each window of documents.\n\n"
         "Args:\n"
         "    lengths: Number of tokens of each record. Those without tokens are left out.\n"
         "    numbers: Records of all windows, in order.\n"
         "    cuts: Index in `numbers` of the start of each window, and of the last one's end.\n"
         "    length: Length of a row.\n"
-        "    extra: Number of tokens that follow each document: 0 or 1.\n"
-        "    has_splits: Whether documents longer than a row are split, not left out.");
+        "    extra: Number of tokens that follow each document: 0 or 1.");
   m.def("count_packed_tokens", &bind_count_tokens, "lengths"_a, "numbers"_a, "cuts"_a, "extra"_a,
         "Return the number of tokens of each window; otherwise as `count_packed_rows`.");
   m.def("pack_window", &bind_pack_window, "lengths"_a, "numbers"_a, "length"_a, "extra"_a,
-        "has_splits"_a,
         "Return the rows of a window of documents; otherwise as `count_packed_rows`.");
   m.def("cut_rows", &bind_cut_rows, "numbers"_a, "lengths"_a, "starts"_a, "begin"_a, "end"_a,
         "length"_a,
@@ -245,6 +242,11 @@ void bind_packing(nb::module_& m) {
            "Return some rows, with their documents in the order of their first pieces.")
       .def("append", &RowPlan::append, "other"_a, "base"_a = 0,
            "Add the rows of another plan, with a number added to its record numbers.")
+      .def("repack", &bind_repack, "kept"_a, "length"_a,
+           "Return the first rows of a window, and all others packed again.\n\n"
+           "Args:\n"
+           "    kept: Number of rows that stay as they are.\n"
+           "    length: Length of the other rows.")
       .def("first_numbers", &bind_first_numbers,
            "Return the record number of the first document of each row.")
       .def_prop_ro("numbers", array_of(&RowPlan::numbers), nb::rv_policy::reference_internal,
@@ -258,7 +260,8 @@ void bind_packing(nb::module_& m) {
       .def_prop_ro("begins", array_of(&RowPlan::begins), nb::rv_policy::reference_internal,
                    "First token of each piece in its document.")
       .def_prop_ro("sizes", array_of(&RowPlan::sizes), nb::rv_policy::reference_internal,
-                   "Number of tokens of each piece, with the separator.");
+                   "Number of tokens of each piece, with the separator.")
+      .def_rw("length", &RowPlan::length, "Length of a row; 0 until it is set.");
 
   nb::enum_<Labels>(m, "Labels", "Which token is the label of a token.")
       .value("same", Labels::same, "The token itself.")

@@ -1,6 +1,7 @@
 #include "packing/best_fit.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 namespace tio {
@@ -166,6 +167,32 @@ RowPlan BestFit::pack(std::span<const std::int64_t> lengths) {
     packed.begins[at] = piece.begin;
     packed.sizes[at] = piece.size;
   }
+  return packed;
+}
+
+RowPlan BestFit::repack(const RowPlan& plan, std::size_t kept) {
+  // The rows of the pieces of a long document follow one another, but its last piece may come in
+  // an earlier row. So the other pieces, of which the first in its row begins first, are one range.
+  std::vector<std::int64_t> begins(plan.numbers.size(), 0);
+  std::vector<std::int64_t> sizes(plan.numbers.size(), 0);
+  const auto first = static_cast<std::size_t>(plan.row_begins[kept]);
+  for (std::size_t i = first; i < plan.documents.size(); ++i) {
+    const auto document = static_cast<std::size_t>(plan.documents[i]);
+    if (sizes[document] == 0 || plan.begins[i] < begins[document]) {
+      begins[document] = plan.begins[i];
+    }
+    sizes[document] += plan.sizes[i];
+  }
+  RowPlan rest = pack(sizes);
+  for (std::size_t i = 0; i < rest.documents.size(); ++i) {
+    rest.begins[i] += begins[static_cast<std::size_t>(rest.documents[i])];
+  }
+  rest.numbers = plan.numbers;
+  rest.lengths = plan.lengths;
+  std::vector<std::int64_t> rows(kept);
+  std::iota(rows.begin(), rows.end(), 0);
+  RowPlan packed = *plan.take(rows);
+  packed.append(rest);
   return packed;
 }
 

@@ -34,6 +34,11 @@ class BestFit {
   // Those of length 0 are left out.
   RowPlan pack(std::span<const std::int64_t> lengths);
 
+  // Returns the first `kept` rows of a plan, and then new rows with the tokens of its other rows.
+  // The plan comes from pack(), or from this function with at most as many rows kept: so the tokens
+  // of the other rows are one range of each document. `kept` is at most the number of rows.
+  RowPlan repack(const RowPlan& plan, std::size_t kept);
+
  private:
   struct Piece {
     std::int64_t document;

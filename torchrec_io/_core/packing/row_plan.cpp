@@ -13,6 +13,7 @@ void RowPlan::add_piece(std::int64_t document, std::int64_t begin, std::int64_t 
 
 std::optional<RowPlan> RowPlan::take(std::span<const std::int64_t> taken) const {
   RowPlan plan;
+  plan.length = length;
   plan.row_begins.reserve(taken.size() + 1);
   // Pairs of a document here and its index in the new plan: few, so they are searched from the end.
   std::vector<std::pair<std::int64_t, std::int64_t>> split;
@@ -78,6 +79,7 @@ void RowPlan::append(const RowPlan& other, std::int64_t base) {
   add(documents, other.documents, before);
   add(begins, other.begins, 0);
   add(sizes, other.sizes, 0);
+  length = other.length;
 }
 
 std::optional<RowPlan> cut_rows(const JoinedDocuments& joined, std::int64_t begin, std::int64_t end,

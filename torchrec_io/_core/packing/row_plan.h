@@ -14,12 +14,13 @@ using Int64s = std::vector<std::int64_t>;
 // Row i has the pieces from row_begins[i] to row_begins[i + 1]. A piece is a part of a document, or
 // all of it.
 struct RowPlan {
-  Int64s numbers;        // record number of each document
-  Int64s lengths;        // number of tokens of each document, without a separator
-  Int64s row_begins{0};  // first piece of each row, then the number of pieces
-  Int64s documents;      // index in `numbers` of the document of each piece
-  Int64s begins;         // first token of each piece in its document
-  Int64s sizes;          // number of tokens of each piece, with the separator
+  Int64s numbers;           // record number of each document
+  Int64s lengths;           // number of tokens of each document, without a separator
+  Int64s row_begins{0};     // first piece of each row, then the number of pieces
+  Int64s documents;         // index in `numbers` of the document of each piece
+  Int64s begins;            // first token of each piece in its document
+  Int64s sizes;             // number of tokens of each piece, with the separator
+  std::int64_t length = 0;  // of a row, if the planner has noted it
 
   std::size_t rows() const { return row_begins.size() - 1; }
 
@@ -30,7 +31,7 @@ struct RowPlan {
   // Returns the record number of the first document of each row.
   Int64s first_numbers() const;
 
-  // Adds the rows of another plan, with `base` added to its record numbers.
+  // Adds the rows of another plan, of the same length, with `base` added to its record numbers.
   void append(const RowPlan& other, std::int64_t base = 0);
 
   // Adds a piece to the last row. Rows are ended by end_row().

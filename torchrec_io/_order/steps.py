@@ -1,0 +1,54 @@
+"""Steps of the training, which are counted over all epochs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .batch_sizes import BatchSizes
+from .plan import EpochPlan, Uneven
+
+
+@dataclass(frozen=True)
+class TrainingSteps:
+    """The units of all ranks in each step of the training.
+
+    Attributes:
+        sizes: Number of units of one rank in each step, from the start of epoch 0 on.
+        world_size: Number of ranks.
+        uneven: Handling of units that cannot be divided evenly among the ranks.
+        drop_last: Whether a batch that is not full is left out.
+        lanes: Number of lanes that units come from; None without lanes.
+    """
+
+    sizes: BatchSizes
+    world_size: int
+    uneven: Uneven
+    drop_last: bool
+    lanes: int | None = None
+
+    def num_steps(self, count: int, first: int) -> int:
+        """Return the number of steps of an epoch.
+
+        Args:
+            count: Number of units in the epoch.
+            first: Number of steps before the epoch.
+        """
+        return EpochPlan(
+            num_records=count,
+            batch_size=self.sizes.from_batch(first),
+            world_size=self.world_size,
+            drop_last=self.drop_last,
+            uneven=self.uneven,
+            lanes=self.lanes,
+        ).num_rank_batches
+
+    def by_unit(self, limits: BatchSizes, first: int) -> BatchSizes:
+        """Return the limits of the units of an epoch.
+
+        Args:
+            limits: Limits of the units of each step of the training.
+            first: Number of steps before the epoch.
+        """
+        sizes, limits = self.sizes.from_batch(first), limits.from_batch(first)
+        firsts = [sizes.begin(step) * self.world_size for step in limits.firsts]
+        return BatchSizes(tuple(firsts), limits.sizes)
