@@ -197,13 +197,11 @@ compare: build
 	for tree in . build/base; do $$tree/$(VENV)/bin/$(PIP_INSTALL) -c constraints.txt 'torchrec-io[remote]' || exit; done
 	python -m benchmarks.trees build/base/$(VENV)/bin/python --rounds 5 --least 0.7
 
-# Regenerate the generated files.
+# Regenerate the stubs of the native modules.
 stub: setup build
 	$(call MAKE_STUB,_core,torchrec_io)
 	$(call IF_BUILT,_jpeg) $(call MAKE_STUB,_jpeg,torchrec_io)
 	$(call IF_BUILT,_png) $(call MAKE_STUB,_png,torchrec_io)
-	python docs/hooks/command_line.py > docs/command-line.md.new
-	mv docs/command-line.md.new docs/command-line.md
 
 format: setup
 	ruff format .

@@ -1,6 +1,4 @@
-"""Print docs/command-line.md from the help texts of the commands.
-
-    python docs/hooks/command_line.py > docs/command-line.md
+"""Add every option of every command to the page of the command line, from the help texts.
 
 typer writes a page with every option of every command. This one says what many commands share only
 once: the usage, the paths, ``--help``, and options with the same text in at least three commands.
@@ -12,7 +10,10 @@ import re
 import subprocess
 import sys
 from collections import Counter
+from typing import Any
 
+PAGE = "command-line.md"
+MARK = "<!-- commands -->"  # the options take the place of this line of the page
 _SHARED_BY = 3  # commands
 _ENTRY = re.compile(r"^\* `(?P<names>[^`]*)`: (?P<text>.*)$", re.MULTILINE)
 _KINDS = {  # of typer: what this page writes instead
@@ -36,25 +37,6 @@ _KINDS = {  # of typer: what this page writes instead
 }
 
 
-_EXAMPLE = """\
-    torchrec-io convert photos/ out/photos --num-shards 8
-    torchrec-io head out/
-    torchrec-io verify out/
-"""
-_SHARED = """\
-Install it with `pip install "torchrec-io[cli]"`.
-
-`PATH` is a file, glob pattern, directory or URL. Commands without a usage line take one or more.
-`--jobs` is by default the number of CPUs, at most 8, or 16 to index URLs. `--help` prints the text
-of a command below, and `--version` the version. `--install-completion` lets the shell complete
-commands; `--show-completion` prints what it would install. A terminal shortens long names in
-tables; a pipe or file gets them in full, without colors. `NO_COLOR=1` turns off colors.
-
-## Shared options
-
-"""
-
-
 def made_by_typer() -> str:
     """Return the page that typer makes."""
     run = subprocess.run(
@@ -66,13 +48,13 @@ def made_by_typer() -> str:
 
 
 def shortened(page: str) -> str:
-    """Return a page of typer without what it repeats."""
-    head, *commands = re.split(r"^## ", page, flags=re.MULTILINE)
+    """Return the commands on a page of typer, without what it repeats."""
+    commands = re.split(r"^## ", page, flags=re.MULTILINE)[1:]
     sections = [_section(command) for command in commands]
     counts = Counter(entry for _, _, entries in sections for entry in entries)
     shared = [entry for entry, count in counts.items() if count >= _SHARED_BY]
-    intro = re.sub(r"\A# .*\n\n", "", head.partition("\n**Usage**")[0])
-    parts = [f"# Command line\n\n{intro.strip()}\n", _EXAMPLE, _SHARED + "\n".join(shared) + "\n"]
+    intro = "Commands without a usage line take one or more paths.\n\n## Shared options\n\n"
+    parts = [intro + "\n".join(shared) + "\n"]
     for title, text, entries in sections:
         own = [entry for entry in entries if entry not in shared]
         common = [f"`{_long(entry)}`" for entry in entries if entry in shared]
@@ -106,5 +88,9 @@ def _long(entry: str) -> str:
     return str(re.findall(r"--[\w-]+", entry)[0])
 
 
-if __name__ == "__main__":
-    sys.stdout.write(shortened(made_by_typer()))
+def on_page_markdown(markdown: str, /, *, page: Any, **_: Any) -> str:
+    """Put the options on the page."""
+    if page.file.src_uri != PAGE:
+        return markdown
+    assert MARK in markdown
+    return markdown.replace(MARK, shortened(made_by_typer()))

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT
+from tests.support.meshes import being_rank
 from tests.support.pages import run_page
 from torchrec_io._datasets import partition as sharing
 from torchrec_io._tensors import columns, transport
@@ -45,6 +46,17 @@ def test_its_python_runs(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     run_page(page, tmp_path, sizes, num_blocks)
+
+
+def test_the_python_of_meshes_runs(tmp_path: Path) -> None:
+    found = []
+    for rank in (1, 2, 9):
+        with being_rank(rank, 16):
+            names = run_page("meshes.md", tmp_path, USUAL, 2)
+            found.append([batch["id"].tolist() for batch in names["loader"]])
+            assert [batch["id"].tolist() for batch in names["dataset"]] == [[rank]]
+            names.clear()  # the mesh is of this process group
+    assert found[0] == found[1] != found[2]
 
 
 def test_rows_are_rows_of_tables() -> None:

@@ -1,4 +1,4 @@
-"""Print the table of docs/security.md from the logs of fuzz runs.
+"""Print the table of tests/fuzz/results.md from the logs of fuzz runs.
 
     python -m tests.fuzz.report LOGS
 
