@@ -7,7 +7,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
@@ -130,38 +129,6 @@ def test_tasks_store_a_column_with_one_type(tmp_path: Path) -> None:
         parts_of(types, blocks)
 
 
-def test_parts_get_their_names_together(tmp_path: Path) -> None:
-    name = Location.of(tmp_path / "out")
-    with ShardFolder.beside(name, "gzip", index=True) as folder:
-        folder.write(1, [b"never seen"])
-        parts = [folder.write(number, [b"%d" % number] * number) for number in (0, 1, 2)]
-        assert [path.name[0] for path in tmp_path.iterdir()] == ["."]
-        paths = [shard.name for shard in folder.commit(parts, name, force=False)]
-    assert paths == [tio.shard_path(name, i, 3) for i in range(3)]
-    assert sorted(map(str, tmp_path.iterdir())) == sorted(
-        [*paths, *(f"{path}.tfidx" for path in paths)]
-    )
-    assert list(tio.TFRecordDataset(paths)) == [b"1", b"2", b"2"]
-    assert [len(tio.RecordIndex.load(path)) for path in paths] == [0, 1, 2]
-
-
-def test_old_shards_are_replaced_only_with_force(tmp_path: Path) -> None:
-    name = Location.of(tmp_path / "out")
-    old = [tio.shard_path(name, i, 2) for i in range(2)]
-    for path in old:
-        write_tfrecord(path, [b"old"])
-        tio.RecordIndex.build(path).save()
-    with ShardFolder.beside(name, None, index=False) as folder:
-        part = folder.write(0, [b"new"])
-        with pytest.raises(FileExistsError, match="force=True"):
-            folder.commit([part, folder.write(1, [])], name, force=False)
-    assert len(list(tmp_path.iterdir())) == 4
-    with ShardFolder.beside(name, None, index=False) as folder:
-        [shard] = folder.commit([folder.write(0, [b"new"])], name, force=True)
-    assert [str(each) for each in tmp_path.iterdir()] == [shard.name]
-    assert list(tio.TFRecordDataset(shard)) == [b"new"]
-
-
 def test_a_folder_that_machines_do_not_share_is_an_error(tmp_path: Path) -> None:
     elsewhere = ShardFolder(Location.of(tmp_path / "elsewhere"), None, index=False)
     with pytest.raises(FileNotFoundError):
@@ -180,8 +147,3 @@ def test_a_record_that_is_sorted_twice_is_an_error(positions: list[int]) -> None
     ]
     with pytest.raises(RuntimeError, match="Ray Data has not sorted the records"):
         list(_sorted_records(tables, {}))
-
-
-def test_numbers_of_other_sizes(tmp_path: Path) -> None:
-    table = pa.table({"x": pa.array(np.arange(3, dtype=np.uint8)), "y": pa.array([0.5] * 3)})
-    assert written(tmp_path, [table]) == tio.encode_examples([{"x": i, "y": 0.5} for i in range(3)])

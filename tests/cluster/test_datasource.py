@@ -7,7 +7,6 @@ import pickle
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 from ray import cloudpickle
 
@@ -38,13 +37,6 @@ def test_tasks_know_their_rows_and_files(tmp_path: Path) -> None:
     assert tasks[0].metadata.input_files == (paths[0],)
     assert tasks[-1].metadata.input_files == (paths[2],)
     assert sum(task.metadata.num_rows for task in tasks) == 100
-
-
-def test_a_dataset_without_records(tmp_path: Path) -> None:
-    path = write_tfrecord(tmp_path / "a", [])
-    [task] = source_of([str(path)], SCHEMA).get_read_tasks(5)
-    assert task.metadata.num_rows == 0
-    assert list(task()) == []
 
 
 def test_tasks_are_small_and_need_no_index(tmp_path: Path) -> None:
@@ -85,17 +77,6 @@ def test_files_without_right_checksums(tmp_path: Path, blocks: int) -> None:
     assert not cache_path(path).exists()
 
 
-def test_a_record_that_does_not_fit_raises_with_its_place(tmp_path: Path) -> None:
-    records = [example_of(x=[i] * (1 + (i == 5))) for i in range(9)]
-    path = write_tfrecord(tmp_path / "a", records)
-    schema = {"x": tio.FixedLenFeature([], "int64")}
-    with pytest.raises(tio.DecodeError) as raised:
-        tables_of(source_of([str(path)], schema), 2)
-    with pytest.raises(tio.DecodeError) as expected:
-        list(tio.TFRecordDataset(path, schema))
-    assert str(raised.value) == str(expected.value)
-
-
 def test_bad_records_are_skipped_and_logged(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -119,10 +100,3 @@ def test_rows_out_of_order_are_errors(tmp_path: Path) -> None:
     path = write_tfrecord(tmp_path / "a", [example_of(v=[1, 2, 3], s=[0, 2, 1, 3])])
     with pytest.raises(tio.DecodeError):
         tables_of(source_of([str(path)], {"x": feature}))
-
-
-def test_large_records_as_bytes(tmp_path: Path) -> None:
-    path = write_tfrecord(tmp_path / "a", [b"a" * 3_000_000, b"", b"b" * 2_000_000])
-    tables = tables_of(source_of([str(path)], None))
-    assert [len(row["bytes"]) for row in rows_of(tables)] == [3_000_000, 0, 2_000_000]
-    assert all(table.schema == pa.schema({"bytes": pa.binary()}) for table in tables)
