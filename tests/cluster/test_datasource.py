@@ -64,6 +64,7 @@ def test_a_damaged_record_raises_with_its_place(tmp_path: Path, schema: Any) -> 
     assert len(rows_of(tables_of(source_of([name], None, verify_crc=False)))) == 30
 
 
+@pytest.mark.usefixtures("local_ray")
 @pytest.mark.parametrize("blocks", [1, 3])
 def test_files_without_right_checksums(tmp_path: Path, blocks: int) -> None:
     path = tmp_path / "a"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import os
 import pickle
 from pathlib import Path
 from typing import Any
@@ -25,21 +24,6 @@ def read(piece: FilePiece, **options: Any) -> tuple[list[bytes], list[tio.TorchR
         records += [record for _, record in block.records()]
         errors += block.errors
     return records, errors
-
-
-def test_a_piece_is_read_without_the_index(tmp_path: Path) -> None:
-    path = write_tfrecord(tmp_path / "a", RECORDS)
-    index = tio.RecordIndex.build(path)
-    index.save()
-    loaded = tio.RecordIndex.load(path)
-    piece = pickle.loads(pickle.dumps(FilePiece.of(loaded, 10, 5, base=1000)))
-    os.unlink(f"{path}.tfidx")
-    assert len(pickle.dumps(piece)) < 2000
-    [block] = piece.blocks()
-    assert [block.block[i] for i in range(5)] == RECORDS[10:15]
-    assert block.block.numbers.tolist() == list(range(10, 15))
-    assert block.place(2) == {"path": str(path), "record": 12, "offset": index.offsets[12]}
-    assert block.offsets.tolist() == index.offsets[10:15].tolist()
 
 
 @pytest.mark.parametrize("change", ["replaced", "shorter", "same size"])

@@ -18,21 +18,6 @@ from torchrec_io.cluster import tasks
 from torchrec_io.cluster.shared_indexes import open_shared_indexes
 
 
-@pytest.mark.parametrize(
-    ("size", "count", "tasks_of_them"),
-    [
-        (1 << 20, 16, 1),
-        (1 << 20, 64, 4),  # of 16 MiB
-        (10 << 20, 1024, 64),
-        (100 << 20, 1000, 500),  # of 256 MiB
-    ],
-)
-def test_little_data_has_small_tasks(size: int, count: int, tasks_of_them: int) -> None:
-    groups = tasks.group_items([size] * count)
-    assert len(groups) == tasks_of_them
-    assert [item for group in groups for item in group] == list(range(count))
-
-
 def fail_at_two(item: int) -> int:
     if item >= 2:
         raise tio.CorruptRecordError("damaged", record=item)
