@@ -1,9 +1,8 @@
-"""Random colors: the pixels of torchvision, which depend only on record, epoch and seed."""
+"""Random colors: the pixels of torchvision. ``test_image_epochs.py`` has what they depend on."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,6 @@ from tests.support.images import (
     noise,
     opened,
     record_of,
-    write_images,
 )
 from torchrec_io._images.random_crop import generator_of
 from torchrec_io._parsing.record_random import RecordRandom
@@ -263,50 +261,3 @@ def test_features_of_a_crop_group_get_their_own_colors() -> None:
         expected = jittered(plain, STRONG, key_of(0, name=name))
         assert batch[name][0].tolist() == expected.tolist()
     assert not torch.equal(batch["one"], batch["two"])
-
-
-# ---- records ----
-
-COUNT = 23
-IMAGES = [noise(6, 5, seed=number) for number in range(COUNT)]
-SCHEMA = {
-    "id": tio.FixedLenFeature([], "int64"),
-    "image": tio.ImageFeature(size=(6, 5), jitter=STRONG, layout="HWC"),
-}
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> str:
-    return write_images(tmp_path / "a.tfrecord", [encoded(image) for image in IMAGES])
-
-
-def by_record(items: Iterable[Any]) -> dict[int, Any]:
-    """Return the pixels of each record."""
-    found: dict[int, Any] = {}
-    for batch in items:
-        for number, image in zip(batch["id"].tolist(), batch["image"].tolist(), strict=True):
-            assert number not in found
-            found[number] = image
-    return found
-
-
-def expected_of(seed: int, epoch: int) -> dict[int, Any]:
-    return {
-        number: jittered(image, STRONG, key_of(number, seed, epoch)).tolist()
-        for number, image in enumerate(IMAGES)
-    }
-
-
-@pytest.mark.parametrize(("batch_size", "shuffle"), [(1, False), (4, True), (40, 5)])
-def test_the_same_for_any_batch_size_and_order(path: str, batch_size: int, shuffle: Any) -> None:
-    dataset = tio.TFRecordDataset(path, SCHEMA, batch_size=batch_size, shuffle=shuffle, seed=3)
-    dataset.set_epoch(2)
-    assert by_record(dataset) == expected_of(3, 2)
-
-
-def test_epochs_and_seeds_have_different_colors(path: str) -> None:
-    dataset = tio.TFRecordDataset(path, SCHEMA, batch_size=COUNT, seed=3, epochs=2)
-    first, second = ([by_record([batch])[number] for number in range(COUNT)] for batch in dataset)
-    other = expected_of(4, 0)
-    for number, image in enumerate(first):
-        assert image not in (second[number], other[number])
