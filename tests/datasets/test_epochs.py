@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import multiprocessing
 import pickle
 import random
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,9 @@ from tests.support.epochs import (
     take,
     write_numbers,
 )
+from tests.support.processes import results_at_once
+from torchrec_io._datasets.epoch_clock import CLOCK_NUMBERS, EpochClock
+from torchrec_io._datasets.epochs import Epochs
 
 TIMES = 50
 
@@ -168,3 +173,84 @@ def test_the_same_seed_in_each_epoch(path: str, epochs: list[list[Any]], method:
             torch.manual_seed(0)
         found.append(list(loader))
     assert found == epochs[:4]
+
+
+# ---- the clock ----
+
+
+def new_clock() -> tuple[EpochClock, torch.Tensor]:
+    numbers = torch.zeros(CLOCK_NUMBERS, dtype=torch.int64)
+    numbers.share_memory_()  # type: ignore[no-untyped-call]
+    return EpochClock(numbers), numbers
+
+
+WORKERS = 4
+ROUNDS = 200
+
+
+def begin_and_end(numbers: torch.Tensor, barrier: Any) -> list[int]:
+    """Return the epochs of the iterations that a worker begins."""
+    clock, epochs = EpochClock(numbers), []
+    for number in range(1, ROUNDS + 1):
+        barrier.wait()
+        epoch, _ = clock.begin(number)
+        epochs.append(epoch)
+        clock.end(number - 1, WORKERS, 10**6)  # an earlier iteration no longer counts
+        clock.end(number, WORKERS, epoch + 1)
+        barrier.wait()
+    return epochs
+
+
+def test_processes_that_begin_and_end_at_once() -> None:
+    """All workers of an iteration get one epoch, and only the last end moves the clock."""
+    clock, numbers = new_clock()
+    barrier = multiprocessing.get_context("fork").Barrier(WORKERS)
+    found = results_at_once("fork", begin_and_end, [(numbers, barrier)] * WORKERS)
+    assert found == [list(range(ROUNDS))] * WORKERS
+    assert clock.epoch == ROUNDS
+
+
+def test_an_epoch_that_is_set_during_ends_stays() -> None:
+    for number in range(1, 100):
+        clock, _ = new_clock()
+        clock.begin(number)
+        start = threading.Barrier(3)
+
+        def end(clock: EpochClock = clock, number: int = number, start: Any = start) -> None:
+            start.wait()
+            clock.end(number, 2, 1)
+
+        threads = [threading.Thread(target=end) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        start.wait()
+        clock.set(100)
+        for thread in threads:
+            thread.join()
+        assert clock.epoch == 100
+
+
+def test_a_worker_at_its_end_does_not_go_on_if_others_are_not() -> None:
+    """It may get its first request after the others have reached their ends."""
+    for are_at_end in ([True, False], [False, True], [True, True]):
+        clock, _ = new_clock()
+        for is_at_end in are_at_end:
+            clock.restart(9, 0, is_at_end=is_at_end)
+        for _ in are_at_end:
+            assert not clock.has_passed(9, 0)
+            clock.end(9, 2, 1)
+        assert clock.epoch == 1
+        assert clock.has_passed(9, 0) == all(are_at_end)
+
+
+def test_an_end_is_taken_back_unless_something_has_happened() -> None:
+    epochs = Epochs()
+    epochs.begin()(1)
+    epochs.repeat(0, 1)
+    assert epochs.epoch == 0
+    for change in (epochs.begin, lambda: epochs.set_epoch(1)):
+        epochs.begin()(1)
+        change()
+        epochs.repeat(0, 1)
+        assert epochs.epoch == 1
+        epochs.set_epoch(0)
