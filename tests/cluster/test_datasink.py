@@ -19,7 +19,9 @@ from tests.support.tfrecord import write_tfrecord
 from torchrec_io._records.sequential import iter_records
 from torchrec_io._storage.location import Location
 from torchrec_io.cluster.datasink import RowEncoder, TFRecordDatasink
+from torchrec_io.cluster.record_tables import BYTES_COLUMN, NUMBER_COLUMN
 from torchrec_io.cluster.shard_folder import ShardFolder, TaskErrors, WrittenShard
+from torchrec_io.cluster.shuffling import _sorted_records
 from torchrec_io.convert.arrow_rows import ColumnTypes
 
 
@@ -96,3 +98,13 @@ def test_a_folder_that_machines_do_not_share_is_an_error(tmp_path: Path) -> None
         elsewhere.commit(
             [WrittenShard(0, 1, TaskErrors())], Location.of(tmp_path / "out"), force=True
         )
+
+
+@pytest.mark.parametrize("positions", [[0, 2, 2], [3, 1, 2]])
+def test_a_record_that_is_sorted_twice_is_an_error(positions: list[int]) -> None:
+    tables = [
+        pa.table({NUMBER_COLUMN: part, BYTES_COLUMN: [b"x"] * len(part)})
+        for part in (positions[:2], positions[2:])
+    ]
+    with pytest.raises(RuntimeError, match="Ray Data has not sorted the records"):
+        list(_sorted_records(tables, {}))
