@@ -181,11 +181,12 @@ def test_large_data_against_numpy(tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", ["normal", "integers", "skewed"])
 def test_many_values_have_quantiles_within_the_stated_error(tmp_path: Path, kind: str) -> None:
     random = np.random.default_rng(7)
-    values: npt.NDArray[Any] = {
+    made: dict[str, npt.NDArray[Any]] = {
         "normal": random.normal(size=200_000).astype(np.float32),
         "integers": random.integers(0, 1000, 200_000),
         "skewed": np.exp(random.normal(0, 3, 200_000)).astype(np.float32),
-    }[kind]
+    }
+    values = made[kind]
     records = [tio.encode_example({"x": part}) for part in np.array_split(values, 50)]
     found = feature_of(tio.report(write(tmp_path, records)), "x").numbers
     assert found is not None
