@@ -7,8 +7,8 @@ import time
 from itertools import islice
 
 from benchmarks.common import arguments, ensure_data, spread, table
+from benchmarks.survey_model import comparable, survey_model
 from benchmarks.workloads import WORKLOADS
-from tests.support.survey_model import comparable, survey_model
 from torchrec_io import Schema
 from torchrec_io._records.record_block import RecordList
 from torchrec_io._records.sequential import iter_records

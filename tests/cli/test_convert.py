@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pty
 import signal
 import subprocess
 import sys
@@ -16,7 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 import torchrec_io as tio
-from tests.cli.conftest import Run
+from tests.cli.conftest import Run, run_in_terminal
 from tests.convert.reading import contents, rows_of
 from tests.support.images import encoded, noise
 from torchrec_io.cli.commands import app
@@ -210,26 +209,11 @@ def test_interrupt_and_run_again(
 
 def test_progress_bar_on_a_terminal(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("a,b\n" + "1,2\n" * 5 + "1\n")
-    leader, follower = pty.openpty()
-    command = [
-        sys.executable, "-m", "torchrec_io.cli",
-        "convert", "a.csv", "x", "--on-error", "skip",
-    ]  # fmt: skip
-    with subprocess.Popen(
-        command, cwd=tmp_path, stdout=follower, stderr=follower, env={**os.environ, "TERM": "xterm"}
-    ) as process:
-        os.close(follower)
-        shown = b""
-        try:
-            while block := os.read(leader, 1 << 16):
-                shown += block
-        except OSError:  # the other end is closed
-            pass
-        assert process.wait() == 0
-    os.close(leader)
-    assert b"100%" in shown
-    assert b"a.csv: row 7: the row has 1 field, expected 2" in shown
-    assert b"5 records in 1 file" in shown
+    arguments = ["convert", "a.csv", "x", "--on-error", "skip"]
+    shown = run_in_terminal(tmp_path, *arguments, columns=80, lines=24)
+    assert "100%" in shown
+    assert "a.csv: row 7: the row has 1 field, expected 2" in shown
+    assert "5 records in 1 file" in shown
 
 
 def test_never_imports_torch(tmp_path: Path) -> None:

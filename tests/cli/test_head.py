@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import io
 import json
 import os
 from collections.abc import Callable
@@ -11,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from PIL import Image
 from typer.testing import CliRunner, Result
 
 from tests.support.example_lists import ExampleListWithContext
+from tests.support.images import encoded, noise
 from tests.support.messages import Example, SequenceExample
 from tests.support.tfrecord import frame, write_tfrecord
 from torchrec_io.cli.commands import app
@@ -28,12 +27,6 @@ def head(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Head:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("COLUMNS", raising=False)
     return lambda *arguments: CliRunner().invoke(app, ["head", *map(str, arguments)])
-
-
-def picture(width: int, height: int) -> bytes:
-    made = io.BytesIO()
-    Image.new("RGB", (width, height)).save(made, "PNG")
-    return made.getvalue()
 
 
 def ints(**features: list[int]) -> bytes:
@@ -73,7 +66,7 @@ def test_features_are_rows_and_records_are_columns(head: Head, tmp_path: Path) -
     features["age"].int64_list.value.extend([41, -2])
     features["score"].float_list.value.append(0.5)
     features["movie"].bytes_list.value.append("The Shawshank Rédemption".encode())
-    features["image"].bytes_list.value.append(picture(7, 5))
+    features["image"].bytes_list.value.append(encoded(noise(5, 7)))
     features["raw"].bytes_list.value.append(b"\x00\xff\x10")
     features["nothing"].SetInParent()
     write_tfrecord(tmp_path / "x", [example.SerializeToString(), ints(age=[1], more=[7])])

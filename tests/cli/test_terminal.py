@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-import io
 import math
 import re
 from pathlib import Path
 
 import pytest
-from PIL import Image
 
 from tests.cli.conftest import Run, run_in_terminal
+from tests.support.images import encoded, noise
 from tests.support.messages import Example
 from tests.support.tfrecord import write_tfrecord
 
 LONG = f"steps/{'observation/' * 12}image"
-
-
-def picture(width: int, height: int) -> bytes:
-    made = io.BytesIO()
-    Image.new("RGB", (width, height)).save(made, "PNG")
-    return made.getvalue()
 
 
 def screen_lines(shown: str, columns: int) -> int:
@@ -37,7 +30,7 @@ def write_wide_records(path: Path) -> None:
     example = Example()
     for number in range(100):
         example.features.feature[f"c{number}"].int64_list.value.append(number)
-    example.features.feature["image"].bytes_list.value.append(picture(300, 20))
+    example.features.feature["image"].bytes_list.value.append(encoded(noise(20, 300)))
     write_tfrecord(path, [example.SerializeToString()] * 5)
 
 

@@ -23,10 +23,10 @@ from tests.cluster.damage import damage_silently
 from tests.cluster.rows import assert_same
 from tests.cluster.stored import names
 from tests.support import every_kind
-from tests.support.datasets import SCHEMA, record, write_files
+from tests.support.datasets import SCHEMA, write_files
 from tests.support.pages import run_page
 from tests.support.stores import S3Server
-from tests.support.tfrecord import frame, write_tfrecord
+from tests.support.tfrecord import write_tfrecord
 from torchrec_io.cli.commands import app
 from torchrec_io.cluster import shuffling, tasks
 from torchrec_io.cluster.datasink import TFRecordDatasink
@@ -78,17 +78,6 @@ def test_an_error_of_a_task_has_its_place(tmp_path: Path) -> None:
     path = write_tfrecord(tmp_path / "a", [b"no example"])
     with pytest.raises(tio.DecodeError, match="record 0, offset 0"):
         tio.cluster.read_tfrecords(path, SCHEMA).take_all()
-
-
-@pytest.mark.usefixtures("cluster")
-def test_files_without_right_checksums(tmp_path: Path) -> None:
-    path = tmp_path / "a"
-    frames = [frame(record(i)) for i in range(30)]
-    path.write_bytes(b"".join(each[:8] + bytes(4) + each[12:-4] + bytes(4) for each in frames))
-    rows = tio.cluster.read_tfrecords(path, SCHEMA, verify_crc=False, override_num_blocks=2)
-    assert sorted(row["id"] for row in rows.take_all()) == [*range(30)]
-    with pytest.raises(tio.CorruptRecordError, match="length does not match its checksum"):
-        tio.cluster.read_tfrecords(path, SCHEMA)
 
 
 @pytest.mark.usefixtures("cluster")

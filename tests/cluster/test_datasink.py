@@ -7,20 +7,18 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
 
 import torchrec_io as tio
 from tests.cluster.rows import source_of, tables_of
-from tests.support.datasets import SCHEMA, write_files
 from tests.support.examples import example_of
 from tests.support.images import encoded, smooth
 from tests.support.tfrecord import write_tfrecord
 from torchrec_io._records.sequential import iter_records
 from torchrec_io._storage.location import Location
-from torchrec_io.cluster.datasink import RowEncoder, TFRecordDatasink, types_of
+from torchrec_io.cluster.datasink import RowEncoder, TFRecordDatasink
 from torchrec_io.cluster.record_tables import BYTES_COLUMN, NUMBER_COLUMN
 from torchrec_io.cluster.shard_folder import ShardFolder, TaskErrors, WrittenShard
 from torchrec_io.cluster.shuffling import _sorted_records
@@ -36,15 +34,6 @@ def written(folder: Path, tables: list[Any]) -> list[bytes]:
         assert part.records == len(records)
     assert not [name for name in os.listdir(folder) if name.startswith(".")]
     return records
-
-
-def test_what_was_read_is_written(tmp_path: Path) -> None:
-    paths = write_files(tmp_path, [20])
-    records = written(tmp_path, tables_of(source_of(paths, SCHEMA)))
-    batch = tio.parse_examples(records, SCHEMA)
-    assert batch["id"].tolist() == list(range(20))
-    assert batch["name"].tolist() == [f"record {i}".encode() for i in range(20)]
-    assert batch["tokens"].tolist() == [list(range(i % 5)) for i in range(20)]
 
 
 def test_the_values_of_all_types(tmp_path: Path) -> None:
@@ -101,67 +90,6 @@ def test_values_that_an_example_cannot_store(tmp_path: Path, column: Any, reason
     assert list(tmp_path.iterdir()) == []
 
 
-def test_tasks_store_a_column_with_one_type(tmp_path: Path) -> None:
-    blocks = [pa.table({"x": [1]}), pa.table({"x": [0.5], "later": [[[2]]]})]
-    schema = SimpleNamespace(names=["x", "y"], types=[pa.float64(), None])
-    types = types_of(SimpleNamespace(schema=lambda: schema), "out")
-    assert types == ColumnTypes({"x": "float32"}, frozenset())
-
-    def parts_of(types: ColumnTypes, tables: list[Any]) -> list[list[bytes]]:
-        with ShardFolder.beside(Location.of(tmp_path / "out"), None, index=False) as folder:
-            encoder = RowEncoder("out", types)
-            sink = TFRecordDatasink(folder, encoder)
-            tasks = [
-                sink.write([table], SimpleNamespace(task_idx=number))
-                for number, table in enumerate(tables)
-            ]
-            sink.on_write_complete(SimpleNamespace(write_returns=tasks))
-            encoder.check_same(sink.shards)
-            files = [folder.file_of(shard.number) for shard in sink.shards]
-            return [[data for _, data in iter_records(file)] for file in files]
-
-    assert parts_of(types, [blocks[0], blocks[1].select(["x"])]) == [
-        tio.encode_examples([{"x": value}], {"x": "float32"}) for value in (1, 0.5)
-    ]
-    none = ColumnTypes({}, frozenset())
-    with pytest.raises(tio.ConversionError, match=r"int64 in some blocks .* float32 in others"):
-        parts_of(none, [blocks[0], blocks[1].select(["x"])])
-    with pytest.raises(tio.ConversionError, match=r"some blocks .* have a list of lists"):
-        parts_of(types, blocks)
-
-
-def test_parts_get_their_names_together(tmp_path: Path) -> None:
-    name = Location.of(tmp_path / "out")
-    with ShardFolder.beside(name, "gzip", index=True) as folder:
-        folder.write(1, [b"never seen"])
-        parts = [folder.write(number, [b"%d" % number] * number) for number in (0, 1, 2)]
-        assert [path.name[0] for path in tmp_path.iterdir()] == ["."]
-        paths = [shard.name for shard in folder.commit(parts, name, force=False)]
-    assert paths == [tio.shard_path(name, i, 3) for i in range(3)]
-    assert sorted(map(str, tmp_path.iterdir())) == sorted(
-        [*paths, *(f"{path}.tfidx" for path in paths)]
-    )
-    assert list(tio.TFRecordDataset(paths)) == [b"1", b"2", b"2"]
-    assert [len(tio.RecordIndex.load(path)) for path in paths] == [0, 1, 2]
-
-
-def test_old_shards_are_replaced_only_with_force(tmp_path: Path) -> None:
-    name = Location.of(tmp_path / "out")
-    old = [tio.shard_path(name, i, 2) for i in range(2)]
-    for path in old:
-        write_tfrecord(path, [b"old"])
-        tio.RecordIndex.build(path).save()
-    with ShardFolder.beside(name, None, index=False) as folder:
-        part = folder.write(0, [b"new"])
-        with pytest.raises(FileExistsError, match="force=True"):
-            folder.commit([part, folder.write(1, [])], name, force=False)
-    assert len(list(tmp_path.iterdir())) == 4
-    with ShardFolder.beside(name, None, index=False) as folder:
-        [shard] = folder.commit([folder.write(0, [b"new"])], name, force=True)
-    assert [str(each) for each in tmp_path.iterdir()] == [shard.name]
-    assert list(tio.TFRecordDataset(shard)) == [b"new"]
-
-
 def test_a_folder_that_machines_do_not_share_is_an_error(tmp_path: Path) -> None:
     elsewhere = ShardFolder(Location.of(tmp_path / "elsewhere"), None, index=False)
     with pytest.raises(FileNotFoundError):
@@ -180,8 +108,3 @@ def test_a_record_that_is_sorted_twice_is_an_error(positions: list[int]) -> None
     ]
     with pytest.raises(RuntimeError, match="Ray Data has not sorted the records"):
         list(_sorted_records(tables, {}))
-
-
-def test_numbers_of_other_sizes(tmp_path: Path) -> None:
-    table = pa.table({"x": pa.array(np.arange(3, dtype=np.uint8)), "y": pa.array([0.5] * 3)})
-    assert written(tmp_path, [table]) == tio.encode_examples([{"x": i, "y": 0.5} for i in range(3)])

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import gzip
-import itertools
-import os
 import pickle
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import torchrec_io as tio
 from tests.support.tfrecord import write_tfrecord
@@ -22,69 +18,12 @@ from torchrec_io.cluster.file_piece import FilePiece
 RECORDS = [bytes([i]) * (i * 37 % 91) for i in range(100)]
 
 
-def indexes_of(*paths: Path) -> list[tio.RecordIndex]:
-    return [tio.RecordIndex.build(path) for path in paths]
-
-
 def read(piece: FilePiece, **options: Any) -> tuple[list[bytes], list[tio.TorchRecIOError]]:
     records, errors = [], []
     for block in piece.blocks(**options):
         records += [record for _, record in block.records()]
         errors += block.errors
     return records, errors
-
-
-@given(
-    counts=st.lists(st.integers(0, 40), min_size=1, max_size=4),
-    parts=st.integers(1, 130),
-    compressions=st.lists(st.sampled_from([None, "gzip"]), min_size=4, max_size=4),
-    data=st.data(),
-)
-def test_each_record_is_in_one_part(
-    tmp_path_factory: pytest.TempPathFactory,
-    counts: list[int],
-    parts: int,
-    compressions: list[str | None],
-    data: st.DataObject,
-) -> None:
-    folder = tmp_path_factory.mktemp("files")
-    records = RECORDS * 2
-    bounds = [0, *itertools.accumulate(counts)]
-    files = [
-        write_tfrecord(folder / str(i), records[begin:end], compressions[i])
-        for i, (begin, end) in enumerate(itertools.pairwise(bounds))
-    ]
-    begin, end = sorted(data.draw(st.tuples(*[st.integers(0, bounds[-1])] * 2)))
-    divided = DividedRecords(indexes_of(*files), begin, end)
-    found = divided.divide(parts)
-    assert len(found) <= parts
-    assert all(found)
-    pieces = [piece for part in found for piece in part]
-    assert [record for piece in pieces for record in read(piece)[0]] == records[begin:end]
-    assert sum(piece.size for piece in pieces) == divided.size
-    assert len(divided) == end - begin == sum(piece.count for piece in pieces)
-    numbers = [
-        number + piece.base
-        for piece in pieces
-        for block in piece.blocks()
-        for number in block.block.numbers.tolist()
-    ]
-    assert numbers == list(range(begin, end))
-
-
-def test_a_piece_is_read_without_the_index(tmp_path: Path) -> None:
-    path = write_tfrecord(tmp_path / "a", RECORDS)
-    index = tio.RecordIndex.build(path)
-    index.save()
-    loaded = tio.RecordIndex.load(path)
-    piece = pickle.loads(pickle.dumps(FilePiece.of(loaded, 10, 5, base=1000)))
-    os.unlink(f"{path}.tfidx")
-    assert len(pickle.dumps(piece)) < 2000
-    [block] = piece.blocks()
-    assert [block.block[i] for i in range(5)] == RECORDS[10:15]
-    assert block.block.numbers.tolist() == list(range(10, 15))
-    assert block.place(2) == {"path": str(path), "record": 12, "offset": index.offsets[12]}
-    assert block.offsets.tolist() == index.offsets[10:15].tolist()
 
 
 @pytest.mark.parametrize("change", ["replaced", "shorter", "same size"])

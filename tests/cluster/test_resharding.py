@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 import torchrec_io as tio
 from tests.cluster.damage import damage_silently
 from tests.cluster.local_ray import LocalRay
+from tests.convert.reading import Heard
 from tests.support.tfrecord import write_tfrecord
 from torchrec_io._records.opening import open_indexes
 from torchrec_io._storage.paths import expand_paths
 from torchrec_io.cluster import tasks
-from torchrec_io.tools.report import Watcher
 
 RECORDS = [bytes([i]) * (i * 37 % 91) for i in range(80)]
 
@@ -135,16 +135,6 @@ def test_outputs_that_exist(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("local_ray")
 def test_progress(tmp_path: Path) -> None:
-    class Heard(Watcher):
-        total = size = records = 0
-
-        def started(self, total: int) -> None:
-            self.total = total
-
-        def advanced(self, size: int, records: int) -> None:
-            self.size += size
-            self.records += records
-
     path = write_tfrecord(tmp_path / "in", RECORDS)
     heard = Heard()
     tio.cluster.reshard(path, tmp_path / "ray", num_shards=3, watcher=heard)

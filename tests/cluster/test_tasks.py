@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import errno
-import operator
 import os
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import torchrec_io as tio
 from tests.cluster.damage import damage_silently
@@ -19,41 +16,6 @@ from torchrec_io._records.opening import open_indexes
 from torchrec_io._storage.location import Location
 from torchrec_io.cluster import tasks
 from torchrec_io.cluster.shared_indexes import open_shared_indexes
-
-
-@pytest.mark.usefixtures("local_ray")
-@given(sizes=st.lists(st.integers(0, 9), max_size=40), most=st.integers(1, 30))
-def test_results_are_in_the_order_of_the_items(sizes: list[int], most: int) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tasks, "TASK_BYTES", most)
-        found = list(tasks.run_tasks(operator.neg, range(len(sizes)), sizes))
-    assert found == [(-item, size) for item, size in enumerate(sizes)]
-
-
-def test_tasks_have_about_the_same_size(
-    local_ray: LocalRay, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(tasks, "TASK_BYTES", 10)
-    list(tasks.run_tasks(operator.neg, range(6), [4, 4, 4, 30, 1, 1]))
-    assert len(local_ray.sent) == 4
-    local_ray.sent.clear()
-    list(tasks.run_tasks(operator.neg, range(2500), [0] * 2500))
-    assert len(local_ray.sent) == 3
-
-
-@pytest.mark.parametrize(
-    ("size", "count", "tasks_of_them"),
-    [
-        (1 << 20, 16, 1),
-        (1 << 20, 64, 4),  # of 16 MiB
-        (10 << 20, 1024, 64),
-        (100 << 20, 1000, 500),  # of 256 MiB
-    ],
-)
-def test_little_data_has_small_tasks(size: int, count: int, tasks_of_them: int) -> None:
-    groups = tasks.group_items([size] * count)
-    assert len(groups) == tasks_of_them
-    assert [item for group in groups for item in group] == list(range(count))
 
 
 def fail_at_two(item: int) -> int:

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 import torchrec_io as tio
 from tests.cluster.local_ray import LocalRay
+from tests.convert.reading import Heard
 from tests.support.tfrecord import write_tfrecord
 from torchrec_io._records.verify import VerifyReport, verify_file
-from torchrec_io.tools.report import Watcher
 
 RECORDS = [bytes([i]) * (i * 37 % 91) for i in range(200)]
 
@@ -41,18 +41,6 @@ def test_reports_are_those_of_one_machine(
     assert [shown(report) for report in reports] == [
         shown(verify_file(each)) for each in (path, other)
     ]
-
-
-class Heard(Watcher):
-    def __init__(self) -> None:
-        self.total = self.size = self.records = 0
-
-    def started(self, total: int) -> None:
-        self.total = total
-
-    def advanced(self, size: int, records: int) -> None:
-        self.size += size
-        self.records += records
 
 
 def test_progress(tmp_path: Path, local_ray: LocalRay) -> None:

@@ -13,26 +13,16 @@ import pytest
 
 import torchrec_io as tio
 from tests.support.tfrecord import write_tfrecord
+from tests.tools.test_rearrange import OPERATIONS as TOOLS
 from torchrec_io.convert.file_export import to_files
 from torchrec_io.convert.table_export import to_parquet
 from torchrec_io.convert.webdataset_export import to_webdataset
-from torchrec_io.tools.rearrange import merge, reshard, split
-from torchrec_io.tools.recompress import compress
 from torchrec_io.tools.report import Result, Watcher
-from torchrec_io.tools.shuffling import shuffle
 
-# Outputs that exist are replaced.
-SHARDS: dict[str, Any] = {"num_shards": 2, "force": True}
 OPERATIONS: dict[str, Callable[..., Result]] = {
-    "merge": lambda paths, out, **how: merge(paths, out / "all.tfrecord", force=True, **how),
-    "split": lambda paths, out, **how: split(paths, out / "x", [0.5, 0.5], force=True, **how),
-    "reshard": lambda paths, out, **how: reshard(paths, out / "x", **SHARDS, **how),
-    "shuffle": lambda paths, out, **how: shuffle(paths, out / "x", **SHARDS, **how),
-    "compress": lambda paths, out, **how: compress(paths, out, force=True, **how),
-    "parquet": lambda paths, out, **how: to_parquet(paths, out / "x", **SHARDS, **how),
-    "webdataset": lambda paths, out, **how: to_webdataset(
-        paths, out / "x", max_bytes=30000, force=True, **how
-    ),
+    **TOOLS,
+    "parquet": lambda paths, out, **how: to_parquet(paths, out / "x", num_shards=2, **how),
+    "webdataset": lambda paths, out, **how: to_webdataset(paths, out / "x", max_bytes=30000, **how),
     "files": lambda paths, out, **how: to_files(paths, out / "x", "data", **how),
 }
 
@@ -65,13 +55,15 @@ def test_an_interrupt_keeps_existing_files(
     monkeypatch.setattr("torchrec_io.convert.table_export._MAX_BYTES", 4000)
     paths = write_inputs(tmp_path)
     out = tmp_path / "out"
+    force: dict[str, Any] = {}
     if name != "files":  # to_files needs a new folder
         OPERATIONS[name](paths[:1], out)
+        force["force"] = True
     else:
         out.mkdir()
     before = {path: path.read_bytes() for path in out.rglob("*")}
     with pytest.raises(KeyboardInterrupt):
-        OPERATIONS[name](paths, out, jobs=jobs, watcher=Interrupting())
+        OPERATIONS[name](paths, out, jobs=jobs, watcher=Interrupting(), **force)
     assert {path: path.read_bytes() for path in out.rglob("*")} == before
     assert sorted(tmp_path.iterdir()) == sorted([out, *map(Path, paths)])
 

@@ -140,15 +140,6 @@ def test_columns_have_the_names_of_the_schema(tmp_path: Path) -> None:
         assert done.left_out == {"n": 1, "x": 1}
 
 
-def test_spec_of_several_stored_features_is_rejected(tmp_path: Path) -> None:
-    path = write_tfrecord(tmp_path / "in", [example_of(x=[b"ab"], n=[1])])
-    rows = [tio.RaggedFeature.RowLengths("n")]
-    spec = tio.SequenceFeature(tio.RawFeature("uint8", [2]), partitions=rows)
-    with pytest.raises(tio.SchemaError, match="reads several stored features"):
-        to_parquet(path, tmp_path / "out", schema={"x": spec})
-    assert list(tmp_path.iterdir()) == [path]
-
-
 def test_schema_is_stored_with_shapes(tmp_path: Path) -> None:
     path = write_tfrecord(tmp_path / "in", [example_of(m=[1, 2, 3, 4])])
     schema = {"m": tio.FixedLenFeature([2, 2], "int64")}
@@ -275,13 +266,6 @@ def test_set_with_another_number_of_files_is_rejected(tmp_path: Path) -> None:
         to_parquet(path, tmp_path / "y", num_shards=0)
     with pytest.raises(ValueError, match="overwrite the input"):
         to_parquet(path.rename(tmp_path / "in.parquet"), tmp_path / "in", force=True)
-
-
-def test_file_that_exists_is_rejected_before_anything_is_read(tmp_path: Path) -> None:
-    path = write_tfrecord(tmp_path / "in", [b"no Example"])
-    (tmp_path / "out.parquet").touch()
-    with pytest.raises(FileExistsError, match=r"out\.parquet"):
-        to_parquet(path, tmp_path / "out")
 
 
 def test_without_pyarrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -192,14 +192,10 @@ def test_the_cache(
     find(slice(5))
     find()
     assert (len(passes), len(entries(cache))) == (3, 3)
+    # tests/datasets/test_where_cache.py has files and entries that change.
     write_tfrecord(path, [example([n, n], n + 1) for n in range(9)])
     check(find()["count"], range(1, 10))
-    assert (len(passes), len(entries(cache))) == (4, 3)
     assert "statistics of 'pair', 'count' is evaluated again: the files changed" in caplog.text
-    for entry in entries(cache):
-        entry.write_bytes(b"x")
-    check(find()["count"], range(1, 10))
-    assert len(passes) == 5
 
 
 def test_lost_records(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +12,7 @@ from tests.support.datasets import ids_of, numbers_of, open_records, write_files
 from torchrec_io._records.record_reader import ReadPlan, RecordReader
 
 SIZES = [31, 0, 40, 22]
-COUNT = sum(SIZES)
 LANES = 12
-WORLDS = [1, 2, 3, 4, 6, 12]
 SHUFFLE = tio.Shuffle(block=3, window=4, lanes=LANES)
 
 
@@ -25,32 +22,6 @@ def make(paths: Any, **options: Any) -> Any:
 
 def flat(lists: list[Any]) -> list[Any]:
     return [number for one in lists for number in one]
-
-
-def ranks_of(paths: Any, world: int, **options: Any) -> list[list[Any]]:
-    """Return what each rank yields."""
-    return [ids_of(make(paths, rank=rank, world_size=world, **options)) for rank in range(world)]
-
-
-def steps_of(ranks: list[list[list[int]]]) -> list[list[int]]:
-    """Return the records of each global step, sorted."""
-    return [sorted(flat([*step])) for step in itertools.zip_longest(*ranks, fillvalue=[])]
-
-
-@pytest.mark.parametrize(("uneven", "epochs"), [("keep", 1), ("drop", 2), ("pad", 2)])
-@pytest.mark.parametrize("of_lane", [1, 2])
-def test_the_same_for_each_number_of_ranks(
-    paths: list[str], uneven: str, epochs: int, of_lane: int
-) -> None:
-    size = LANES * of_lane
-    found = [
-        steps_of(ranks_of(paths, world, batch_size=size // world, uneven=uneven, epochs=epochs))
-        for world in WORLDS
-    ]
-    assert all(steps == found[0] for steps in found)
-    epoch = flat(found[0][: len(found[0]) // epochs])
-    assert len(epoch) == {"keep": COUNT, "drop": 84, "pad": 96}[uneven]
-    assert len(set(epoch)) == min(COUNT, len(epoch))
 
 
 def test_a_number_of_ranks_that_does_not_fit(paths: list[str]) -> None:

@@ -10,7 +10,6 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from torch.utils.data import (
-    DataLoader,
     Subset,
     random_split,
 )
@@ -67,13 +66,6 @@ def test_keys_and_slices_of_the_dataset(paths: list[str]) -> None:
     assert key == f"{paths[2]}:0"
     assert int(sample["id"]) == 30
     assert [key for key, _ in dataset[:2]] == [key, dataset[1][0]]
-
-
-def test_workers_that_receive_the_dataset(paths: list[str]) -> None:
-    dataset = tio.TFRecordMapDataset(paths, FIXED)
-    assert int(dataset[3]["id"]) == 3  # files are already open
-    loader = DataLoader(dataset, 16, num_workers=2, multiprocessing_context="forkserver")
-    assert [n for batch in loader for n in batch["id"].tolist()] == list(range(COUNT))
 
 
 def test_subset_and_random_split(paths: list[str]) -> None:

@@ -181,14 +181,6 @@ def test_batches_are_counted(paths: list[str], workers: int, persistent: bool) -
     assert ids_of(loader) == whole[5]
 
 
-def test_a_state_of_one_process_resumes_in_workers(paths: list[str]) -> None:
-    whole = ids_of(make(paths, shuffle=True))
-    dataset = make(paths, shuffle=True)
-    dataset.load_state_dict(state_after(3, paths, shuffle=True))
-    loader = DataLoader(dataset, batch_size=None, num_workers=2, multiprocessing_context="fork")
-    assert ids_of(loader) == whole[3:]
-
-
 def test_the_parent_does_not_know_the_position_of_workers(paths: list[str]) -> None:
     dataset = make(paths)
     loader = DataLoader(dataset, batch_size=None, num_workers=2, multiprocessing_context="fork")
@@ -227,27 +219,6 @@ def test_other_files(paths: list[str], state: dict[str, Any], tmp_path: Path) ->
     for other in (paths[::-1], paths[:2], write_files(tmp_path, [12, 0, 8, 10])):
         with pytest.raises(tio.StateMismatchError, match="files is"):
             make(other, shuffle=True).load_state_dict(state)
-
-
-def test_datasets_of_another_order(paths: list[str]) -> None:
-    """Both ways, as some options are in the states of some datasets alone."""
-    lists = {"id": tio.VarLenFeature("int64")}
-    datasets: list[Any] = [
-        make(paths),
-        make(paths, shuffle=True),
-        make(paths, shuffle=10),
-        make(paths, split="[:50%]"),
-        make(paths, stream=True),
-        make(paths).take(20),
-        tio.mix([make(path) for path in paths[::2]], weights=[1, 2]),
-        tio.TFRecordDataset(paths, lists, batch_size=4, seed=5, batch_tokens=8),
-        tio.TFRecordDataset(paths, lists, batch_size=4, seed=5, pack=tio.Pack(8)),
-    ]
-    for dataset in datasets:
-        next(iter(dataset))
-    for saved, other in itertools.permutations(datasets, 2):
-        with pytest.raises(tio.StateMismatchError, match="does not match"):
-            other.load_state_dict(saved.state_dict())
 
 
 def test_moved_files_match(paths: list[str], state: dict[str, Any], tmp_path: Path) -> None:

@@ -142,19 +142,6 @@ def test_only_one_process_can_read_a_pipe(tmp_path: Path) -> None:
         assert "is a pipe: read it with num_workers=0" in str(error)
 
 
-def test_ranks(paths: list[str]) -> None:
-    with pytest.raises(ValueError, match=r"uneven must be 'keep' .* 3 ranks, got None"):
-        next(iter(make(paths, rank=1, world_size=3)))
-    ranks = [make(paths, rank=rank, world_size=3, uneven="keep") for rank in range(3)]
-    assert sorted(number for each in ranks for number in numbers_of(each)) == list(range(COUNT))
-    one = make(paths, rank=0, world_size=1)
-    assert numbers_of(one) == list(range(COUNT))
-    next(iter(one))
-    ranks[0].load_state_dict(one.state_dict())
-    with pytest.raises(tio.StateMismatchError, match="only with the same rank, world_size"):
-        iter(ranks[0])
-
-
 def test_growing_file_does_not_move_records_of_others(tmp_path: Path) -> None:
     paths = write_files(tmp_path, [4, 4])
     seen = []

@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-import math
 import pickle
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import torchrec_io as tio
 from tests.support.examples import example_of
 from tests.support.images import encoded, smooth
 from tests.support.plain import plain
-from torchrec_io._parsing.columns.elements import Elements
-from torchrec_io._parsing.record_random import DEFAULT_RANDOM
-from torchrec_io._records.record_block import RecordBlock
-from torchrec_io.checks import counted
-from torchrec_io.episodes.offsets import StepOffsets
-from torchrec_io.episodes.parser import Episodes, StepParser
-from torchrec_io.episodes.reader import StepNumbers
-from torchrec_io.episodes.step_counts import StepCounter
+from tests.support.tfrecord import write_tfrecord
 
 ROWS = tio.RaggedFeature.RowLengths
 UNIFORM = tio.RaggedFeature.UniformRowLength
@@ -110,6 +101,7 @@ def record(number: int, steps: int) -> bytes:
             "value": list(range(base, base + number)),
             "raw": [np.arange(2 * number, dtype="<i2").tobytes()],
             "raw_shape": [number, 2],
+            "s/number": list(range(base, base + steps)),
             "s/one": [base + i + 0.5 for i in range(steps)],
             "s/narrow": [i - 3 for i in range(steps)],
             "s/text": texts,
@@ -139,14 +131,6 @@ def record(number: int, steps: int) -> bytes:
     )
 
 
-def block_of(records: list[bytes], rows: list[int], numbers: list[int]) -> RecordBlock:
-    """Return a block like those of a StepReader, with the same record in several rows."""
-    lengths = np.array([len(data) for data in records], np.int64)
-    starts = np.cumsum(lengths) - lengths
-    buffer = np.frombuffer(b"".join(records), np.uint8)
-    return RecordBlock(buffer, starts[rows], lengths[rows], np.array(numbers, np.int64))
-
-
 def expected(episode: Any, name: str, begin: int, window: int | None) -> Any:
     if not name.startswith("s/"):
         return plain(episode[name])
@@ -154,157 +138,40 @@ def expected(episode: Any, name: str, begin: int, window: int | None) -> Any:
     return plain(value[begin] if window is None else value[begin : begin + window])
 
 
-def parser_of(schema: tio.Schema, numbers: StepNumbers, window: int | None = None) -> StepParser:
-    episodes = Episodes("s", numbers, StepCounter.of(schema, "s"), None)
-    offsets = None if window is None else range(window)
-    return StepParser(schema, episodes, StepOffsets.of(offsets, schema, "s", "drop"))
-
-
-class TestEveryKind:
-    @given(
-        st.lists(st.integers(0, 5), min_size=1, max_size=4),
-        st.sampled_from([None, 1, 2, 3]),
-        st.data(),
-    )
-    def test_rows_in_any_order(
-        self, counts: list[int], window: int | None, data: st.DataObject
-    ) -> None:
-        schema = tio.Schema({**RECORD, **STEPS})
-        self.check(schema, counts, window, data)
-
-    @given(
-        st.lists(st.integers(0, 5), min_size=1, max_size=4),
-        st.sampled_from([None, 1, 3]),
-        st.data(),
-    )
-    def test_decoded_values(
-        self, counts: list[int], window: int | None, data: st.DataObject
-    ) -> None:
-        self.check(tio.Schema(SEQUENCES), counts, window, data)
-
-    @given(st.integers(1, 3), st.sampled_from([None, 2, 3]), st.data())
-    def test_fixed_number_of_steps(
-        self, records: int, window: int | None, data: st.DataObject
-    ) -> None:
-        self.check(tio.Schema(FIXED), [3] * records, window, data)
-
-    def check(
-        self, schema: tio.Schema, counts: list[int], window: int | None, data: st.DataObject
-    ) -> None:
-        records = [record(number, steps) for number, steps in enumerate(counts)]
-        episodes = tio.parse_examples(records, schema).samples()
-        numbers = StepNumbers(np.array(counts, np.int64), (0, (window or 1) - 1))
-        drawn: list[int] = []
-        if len(numbers):
-            drawn = data.draw(st.lists(st.integers(0, len(numbers) - 1), max_size=9))
-        _, rows, begins, _ = (each.tolist() for each in numbers.locate(np.array(drawn, np.int64)))
-        parser = parser_of(schema, numbers, window)
-        batch, failures = parser.parse(block_of(records, rows, drawn), DEFAULT_RANDOM)
-        assert failures == []
+@pytest.mark.parametrize("shuffle", [False, True])
+@pytest.mark.parametrize("window", [None, 1, 3])
+@pytest.mark.parametrize(
+    ("features", "counts"),
+    [({**RECORD, **STEPS}, (2, 0, 5, 1, 3)), (SEQUENCES, (4, 1, 0, 5)), (FIXED, (3, 3, 3))],
+    ids=["numbers and texts", "sequences", "fixed number of steps"],
+)
+def test_columns_of_steps_are_those_of_episodes(
+    tmp_path: Path, features: Any, counts: tuple[int, ...], window: int | None, shuffle: bool
+) -> None:
+    schema = tio.Schema({**features, "s/number": tio.VarLenFeature("int64")})
+    path = write_tfrecord(tmp_path / "x", [record(*each) for each in enumerate(counts)])
+    dataset = tio.TFRecordDataset(path, schema, batch_size=4, shuffle=shuffle)
+    [whole] = dataset.replace(batch_size=len(counts), shuffle=False)
+    episodes = whole.samples()
+    found = []
+    for batch in dataset.steps(None if window is None else range(window), group="s"):
         assert list(batch) == list(schema)
-        samples = batch.samples()
-        assert len(samples) == len(drawn)
-        for sample, row, begin in zip(samples, rows, begins, strict=True):
-            for name in schema:
-                assert plain(sample[name]) == expected(episodes[row], name, begin, window), name
         assert not any(name.startswith("s/") for name in batch.lengths)
+        samples = batch.samples()
+        for sample in samples:
+            number, begin = divmod(int(sample["s/number"].flatten()[0]), 100)
+            found.append((number, begin))
+            for name in schema:
+                assert plain(sample[name]) == expected(episodes[number], name, begin, window), name
         for name, value in batch.items():
-            assert len(value) == len(drawn)
+            assert len(value) == len(samples)
             if name == "s/one":
-                assert value.shape == (len(drawn), *([] if window is None else [window]))
+                assert value.shape == (len(samples), *([] if window is None else [window]))
         crossed = pickle.loads(pickle.dumps(batch))
         assert [*map(plain, crossed.samples())] == [*map(plain, samples)]
-
-
-def test_rows_without_validation() -> None:
-    splits = tio.RaggedFeature.RowLimits("l")
-    schema = tio.Schema(
-        {"s/x": tio.RaggedFeature("int64", "v", [splits]), "s/y": tio.VarLenFeature("int64")}
-    )
-    data = example_of(**{"v": [1, 2, 3], "l": [5, 2, 3], "s/y": [0, 1, 2]})
-    numbers = StepNumbers(np.array([3], np.int64))
-    parser = parser_of(schema, numbers)
-    batch, _ = parser.parse(block_of([data], [0, 0, 0], [0, 1, 2]), DEFAULT_RANDOM)
-    assert batch["s/x"].tolist() == [[1, 2, 3], [], [3]]
-
-
-class TestFailures:
-    numbers = StepNumbers(np.array([2, 2, -1], np.int64))
-    schema = tio.Schema({"id": RECORD["id"], "s/one": STEPS["s/one"], "s/text": STEPS["s/text"]})
-
-    def parse(self, *records: bytes) -> Any:
-        rows, numbers = [0, 0, 1, 1, 2], [0, 1, 2, 3, 4]
-        parser = parser_of(self.schema, self.numbers)
-        return parser.parse(block_of(list(records), rows, numbers), DEFAULT_RANDOM)
-
-    def test_samples_of_good_records_are_kept(self) -> None:
-        values: Any = {"id": [1, 2], "s/one": [0.0, 1.0], "s/text": [b"", b""]}
-        bad = example_of(**values)
-        batch, failures = self.parse(record(0, 2), bad, b"\xff")
-        assert batch["s/one"].tolist() == [0.5, 1.5]
-        assert [failure.position for failure in failures] == [2, 3, 4]
-        assert [failure.feature for failure in failures] == ["id", "id", None]
-
-    def test_record_that_could_not_be_read(self) -> None:
-        _, [failure] = self.parse(record(0, 2), record(1, 2), record(2, 2))
-        assert failure.position == 4
-        assert failure.reason == "the record could not be read when the steps of 's' were counted"
-
-    @pytest.mark.parametrize("steps", [1, 3])
-    def test_different_number_of_steps_than_counted(self, steps: int) -> None:
-        batch, failures = self.parse(record(0, 2), record(1, steps), b"")
-        assert len(batch["id"]) == 2
-        assert {failure.position for failure in failures} == {2, 3, 4}
-        assert failures[0].reason == f"it has {counted(steps, 'step')}, but 's' has 2"
-
-
-def test_memory_is_used_only_for_selected_steps() -> None:
-    """The arena has the steps that are asked for, not those of the episodes."""
-    schema = tio.Schema({"s/matrix": STEPS["s/matrix"]})
-    data = record(1, 60)
-    parser = parser_of(schema, StepNumbers(np.array([60], np.int64)))
-    batch, _ = parser.parse(block_of([data], [0], [7]), DEFAULT_RANDOM)
-    assert batch.arena.numel() == 64
-    assert batch["s/matrix"].tolist() == [[[114], [115]]]
-    assert math.prod(batch["s/matrix"].shape) == 2
-
-
-class TestImages:
-    """Only requested images are decoded, each once."""
-
-    schema = tio.Schema({"s/x": tio.SequenceFeature(SIZED)})
-
-    def parse(self, images: list[bytes], window: int | None, begins: list[int]) -> Any:
-        numbers = StepNumbers(np.array([len(images)], np.int64), (0, (window or 1) - 1))
-        parser = parser_of(self.schema, numbers, window)
-        block = block_of([example_of(**{"s/x": images})], [0] * len(begins), begins)
-        return parser.parse(block, DEFAULT_RANDOM)
-
-    def test_each_image_is_decoded_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        images = [encoded(smooth(2, 3, i), "PNG") for i in range(9)]
-        seen: list[int] = []
-
-        given = Elements.images
-
-        def counted(elements: Elements, block: Any) -> Any:
-            seen.extend(images.index(bytes(value)) for value in elements.values(block))
-            return given(elements, block)
-
-        monkeypatch.setattr(Elements, "images", counted)  # for native code
-        batch, _ = self.parse(images, 3, [4, 2, 5, 2])
-        assert sorted(seen) == [2, 3, 4, 5, 6, 7]
-        assert batch["s/x"].shape == (4, 3, 2, 3, 3)
-        for window, begin in zip(batch["s/x"], (4, 2, 5, 2), strict=True):
-            for i, image in enumerate(window):
-                assert image.tolist() == smooth(2, 3, begin + i).tolist()
-
-    def test_damage_fails_only_its_samples(self) -> None:
-        images = [encoded(smooth(2, 3, i), "PNG") for i in range(5)]
-        images[3] = images[3][:30]
-        batch, failures = self.parse(images, None, [0, 3, 1, 4, 3])
-        assert [failure.position for failure in failures] == [1, 4]
-        assert {failure.feature for failure in failures} == {"s/x"}
-        found = [image.tolist() for image in batch["s/x"]]
-        assert found == [smooth(2, 3, i).tolist() for i in (0, 1, 4)]
-        _, failures = self.parse(images, 2, [0, 1, 2, 3])
-        assert [failure.position for failure in failures] == [2, 3]
+    wanted = [
+        (number, begin)
+        for number, steps in enumerate(counts)
+        for begin in range(steps + 1 - (window or 1))
+    ]
+    assert (sorted(found) if shuffle else found) == wanted

@@ -21,6 +21,17 @@ JITTER = tio.ColorJitter(0.5)
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
+        ({"channels": 5}, "channels must be an integer from 0 to 4"),
+        ({"channels": -1}, "channels must be an integer from 0 to 4"),
+        ({"dtype": "int64"}, "dtype of an ImageFeature must be one of"),
+        ({"dtype": "string"}, "dtype of an ImageFeature must be one of"),
+        ({"dtype": "colour"}, "dtype must be one of"),
+        ({"layout": "chw"}, "one of 'CHW', 'HWC'"),
+        ({"size": (4,)}, "height, width"),
+        ({"size": 4}, "height, width"),
+        ({"size": (4, 0)}, "height, width"),
+        ({"size": (4, -1)}, "size must be a list of non-negative integers"),
+        ({"size": (4, 5, 3)}, "height, width"),
         ({"resize": "fit", "size": (2, 2)}, "resize must be one of 'stretch', 'cover', 'contain'"),
         ({"resize": "cover"}, "resize='cover' needs size"),
         ({"resize": None}, "resize=None needs size"),

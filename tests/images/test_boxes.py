@@ -13,7 +13,6 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from torch.utils.data import DataLoader
 
 import torchrec_io as tio
 from tests.support.images import encoded, oriented
@@ -249,19 +248,6 @@ def test_keypoints_are_those_of_torchvision(
             assert flag == is_inside
 
 
-@given(st.lists(st.lists(st.floats(0, 1, width=32), min_size=4, max_size=4), max_size=4), sizes)
-def test_fractions_of_a_stretched_image_stay_the_same(
-    boxes: list[Floats], size: tuple[int, int]
-) -> None:
-    record = record_of((13, 17), **plain_boxes(*boxes))
-    [[found], _] = read([record], tio.BoxFeature(CORNERS, group="view"), size=size)
-    assert found == boxes
-    flip = tio.RandomFlip(1, group="view")
-    [[found], _] = read([record], tio.BoxFeature(CORNERS, group="view"), size=size, augment=flip)
-    mirrored = [[y0, 1 - x1, y1, 1 - x0] for y0, x0, y1, x1 in boxes]
-    assert np.allclose(np.reshape(found, (-1, 4)), np.reshape(mirrored, (-1, 4)), 0, 1e-6)
-
-
 # ---- pictures ----
 
 PAINTED = [(4, 6, 20, 30), (10, 40, 31, 58), (33, 3, 39, 21)]
@@ -434,26 +420,6 @@ def test_lists_that_are_no_boxes_fail(keys: Any, lists: Any, reason: str) -> Non
     assert caught.value.reason.startswith(reason)
 
 
-@pytest.mark.parametrize("is_first", [True, False])
-def test_an_image_that_cannot_be_decoded_is_one_error(tmp_path: Path, is_first: bool) -> None:
-    bad = tio.encode_example({"image": b"no image", "boxes": np.ones(4, np.float32)})
-    good = record_of((4, 4), boxes=[0.0, 0.0, 1.0, 1.0])
-    schema: dict[str, Any] = {
-        "image": tio.ImageFeature(size=(4, 4), augment=tio.RandomFlip(group="view")),
-        "boxes": tio.BoxFeature(group="view"),
-    }
-    if not is_first:
-        schema = dict(reversed(schema.items()))
-    with pytest.raises(DecodeError) as caught:
-        tio.parse_examples([good, bad], schema)
-    assert (caught.value.record, caught.value.feature) == (1, "image")
-    path = write_tfrecord(tmp_path / "a.tfrecord", [good, bad, good])
-    dataset = tio.TFRecordDataset(path, schema, batch_size=3, on_error="skip")
-    [batch] = dataset
-    assert batch["boxes"].tolist() == [[[0.0, 0.0, 1.0, 1.0]]] * 2
-    assert dataset.stats().skipped == 1
-
-
 @pytest.mark.parametrize(
     ("make", "message"),
     [
@@ -510,22 +476,6 @@ def test_the_mask_stays_with_its_batch() -> None:
     assert padded.valid["boxes"].shape == (5, 3)
 
 
-def test_workers_and_resumed_runs_give_the_same(tmp_path: Path) -> None:
-    path = write_tfrecord(tmp_path / "a.tfrecord", [painted_record(each) for each in range(24)])
-    options: dict[str, Any] = {"batch_size": 4, "shuffle": True, "seed": 3}
-    dataset = tio.TFRecordDataset(path, SCHEMA, **options)
-    expected = [plain(batch) for batch in dataset]
-    assert expected != [plain(batch) for batch in dataset]  # another epoch
-    loaded = DataLoader(tio.TFRecordDataset(path, SCHEMA, **options), None, num_workers=2)
-    assert [plain(batch) for batch in loaded] == expected
-    first = tio.TFRecordDataset(path, SCHEMA, **options)
-    iterator = iter(first)
-    next(iterator), next(iterator)
-    resumed = tio.TFRecordDataset(path, SCHEMA, **options)
-    resumed.load_state_dict(first.state_dict())
-    assert [plain(batch) for batch in resumed] == expected[2:]
-
-
 def test_steps_keep_the_masks_of_boxes(tmp_path: Path) -> None:
     boxes = {name: np.array([0.5], np.float32) for name in CORNERS[:2]}
     boxes |= {name: np.array([1], np.float32) for name in CORNERS[2:]}
@@ -549,15 +499,6 @@ def test_boxes_of_a_dict_have_their_flat_name() -> None:
     batch = tio.parse_examples([record], schema)
     assert batch.valid["objects/bbox"].tolist() == [[True]]
     assert batch["objects"]["bbox"].values.shape == (1, 4)
-
-
-def test_schemas_with_boxes_are_written_as_text() -> None:
-    schema = tio.Schema({**SCHEMA, "more": tio.BoxFeature("b", format="xywh", normalized=False)})
-    assert tio.Schema.from_json(schema.to_json()) == schema
-    namespace: dict[str, Any] = {}
-    exec(schema.to_python(), namespace)  # noqa: S102
-    assert namespace["schema"] == schema
-    assert schema["more"].as_stored("more") == tio.VarLenFeature("float32", key="b")
 
 
 def test_boxes_without_a_group_are_encoded_again() -> None:

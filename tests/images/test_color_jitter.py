@@ -1,16 +1,14 @@
-"""Random colors: the pixels of torchvision, which depend only on record, epoch and seed."""
+"""Random colors: the pixels of torchvision. ``test_image_epochs.py`` has what they depend on."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pytest
 import torch
-from torch.utils.data import DataLoader
 
 import torchrec_io as tio
 from tests.support.images import (
@@ -21,9 +19,7 @@ from tests.support.images import (
     noise,
     opened,
     record_of,
-    write_images,
 )
-from torchrec_io import _core
 from torchrec_io._images.random_crop import generator_of
 from torchrec_io._parsing.record_random import RecordRandom
 
@@ -191,24 +187,6 @@ def test_no_change() -> None:
         assert decoded(data, jitter=jitter).tolist() == decoded(data).tolist()
 
 
-def test_native_code_refuses_what_is_not_an_image() -> None:
-    jitter = _core.ColorJitter((0.5, 1), (1, 1), (1, 1), (0, 0), 1)
-    image = noise(4, 5).copy()
-    with pytest.raises(ValueError, match="a key must have 16 bytes"):
-        jitter.apply(image, bytes(15))
-    with pytest.raises(ValueError, match="pixels must have 3 or 4 channels"):
-        jitter.apply(image[:, :, :2].copy(), bytes(16))
-    fixed = image.copy()
-    fixed.flags.writeable = False
-    wrong: list[Any] = [fixed, image[:, ::2], image[0], image.astype(np.int8)]
-    for pixels in wrong:
-        with pytest.raises(TypeError, match="incompatible function arguments"):
-            jitter.apply(pixels, bytes(16))
-    for factors, turns in [((1, 0.5), (0, 0)), ((0, 2e6), (0, 0)), ((1, 1), (0, 0.6))]:
-        with pytest.raises(ValueError, match="a range is not valid"):
-            _core.ColorJitter(factors, (1, 1), (1, 1), turns, 1)
-
-
 # ---- kinds of images and columns ----
 
 OPTIONS: list[dict[str, Any]] = [
@@ -283,70 +261,3 @@ def test_features_of_a_crop_group_get_their_own_colors() -> None:
         expected = jittered(plain, STRONG, key_of(0, name=name))
         assert batch[name][0].tolist() == expected.tolist()
     assert not torch.equal(batch["one"], batch["two"])
-
-
-# ---- records ----
-
-COUNT = 23
-IMAGES = [noise(6, 5, seed=number) for number in range(COUNT)]
-SCHEMA = {
-    "id": tio.FixedLenFeature([], "int64"),
-    "image": tio.ImageFeature(size=(6, 5), jitter=STRONG, layout="HWC"),
-}
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> str:
-    return write_images(tmp_path / "a.tfrecord", [encoded(image) for image in IMAGES])
-
-
-def by_record(items: Iterable[Any]) -> dict[int, Any]:
-    """Return the pixels of each record."""
-    found: dict[int, Any] = {}
-    for batch in items:
-        for number, image in zip(batch["id"].tolist(), batch["image"].tolist(), strict=True):
-            assert number not in found
-            found[number] = image
-    return found
-
-
-def expected_of(seed: int, epoch: int) -> dict[int, Any]:
-    return {
-        number: jittered(image, STRONG, key_of(number, seed, epoch)).tolist()
-        for number, image in enumerate(IMAGES)
-    }
-
-
-@pytest.mark.parametrize(("batch_size", "shuffle"), [(1, False), (4, True), (40, 5)])
-def test_the_same_for_any_batch_size_and_order(path: str, batch_size: int, shuffle: Any) -> None:
-    dataset = tio.TFRecordDataset(path, SCHEMA, batch_size=batch_size, shuffle=shuffle, seed=3)
-    dataset.set_epoch(2)
-    assert by_record(dataset) == expected_of(3, 2)
-
-
-def test_the_same_from_workers(path: str) -> None:
-    dataset = tio.TFRecordDataset(path, SCHEMA, batch_size=4, shuffle=True, seed=3)
-    loader = DataLoader(dataset, batch_size=None, num_workers=2)
-    assert by_record(loader) == expected_of(3, 0)
-
-
-def test_epochs_and_seeds_have_different_colors(path: str) -> None:
-    dataset = tio.TFRecordDataset(path, SCHEMA, batch_size=COUNT, seed=3, epochs=2)
-    first, second = ([by_record([batch])[number] for number in range(COUNT)] for batch in dataset)
-    other = expected_of(4, 0)
-    for number, image in enumerate(first):
-        assert image not in (second[number], other[number])
-
-
-def test_the_same_when_resumed(path: str) -> None:
-    def make() -> tio.TFRecordDataset:
-        return tio.TFRecordDataset(path, SCHEMA, batch_size=4, shuffle=True, seed=3, epochs=2)
-
-    whole = [by_record([batch]) for batch in make()]
-    for step in (1, 7):
-        dataset, rest = make(), make()
-        iterator = iter(dataset)
-        for _ in range(step):
-            next(iterator)
-        rest.load_state_dict(dataset.state_dict())
-        assert [by_record([batch]) for batch in rest] == whole[step:]

@@ -1,4 +1,4 @@
-"""Random crops depend only on record and epoch, not on how a dataset is read."""
+"""Random crops and colors depend only on record and epoch, not on how a dataset is read."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import torch
 from torch.utils.data import DataLoader
 
 import torchrec_io as tio
+from tests.images.test_color_jitter import STRONG, jittered, key_of
 from tests.support.images import encoded, noise, record_of
 from tests.support.tfrecord import write_tfrecord
 from torchrec_io._images.random_crop import generator_of
@@ -22,7 +23,9 @@ ARRAYS = [noise(20 + number % 3, 24, seed=number) for number in range(COUNT)]
 IMAGES = [encoded(array) for array in ARRAYS]
 SCHEMA = {
     "id": tio.FixedLenFeature([], "int64"),
-    "image": tio.ImageFeature(size=(6, 5), augment=tio.RandomResizedCrop()),
+    "image": tio.ImageFeature(
+        size=(6, 5), augment=tio.RandomResizedCrop(), jitter=STRONG, layout="HWC"
+    ),
 }
 
 
@@ -57,9 +60,10 @@ def expected(epoch: int, seed: int, numbers: Iterable[int] = range(COUNT)) -> di
         rng = generator_of(RecordRandom(seed, epoch).key(np.int64(number), "image"))
         height, width = ARRAYS[number].shape[:2]
         crop = tio.RandomResizedCrop()(height, width, rng)
-        box = tio.ImageFeature(crop=crop[:4], size=(6, 5))
+        box = tio.ImageFeature(crop=crop[:4], size=(6, 5), layout="HWC")
         [image] = tio.parse_examples([record_of(IMAGES[number])], {"image": box})["image"]
-        made[number] = (image.flip(-1) if crop.flip else image).numpy().tobytes()
+        pixels = (image.flip(1) if crop.flip else image).numpy()
+        made[number] = jittered(pixels, STRONG, key_of(number, seed, epoch)).tobytes()
     return made
 
 
@@ -81,7 +85,6 @@ def test_epochs_seeds_and_features_have_different_crops(paths: list[str]) -> Non
     first = expected(0, 3)
     for other in (expected(1, 3), expected(0, 4)):
         assert sum(first[number] != other[number] for number in first) > COUNT - 3
-    record = record_of(IMAGES[0])
     names = {
         name: tio.ImageFeature(size=(6, 5), augment=tio.RandomResizedCrop(group=name))
         for name in ("image", "other")
@@ -89,9 +92,11 @@ def test_epochs_seeds_and_features_have_different_crops(paths: list[str]) -> Non
     two = tio.encode_example({"image": IMAGES[0], "other": IMAGES[0]})
     batch = tio.parse_examples([two], names)
     assert not torch.equal(batch["image"], batch["other"])
-    assert torch.equal(
-        batch["image"], tio.parse_examples([record], {"image": SCHEMA["image"]})["image"]
+    alone = tio.parse_examples(
+        [record_of(IMAGES[0])],
+        {"image": tio.ImageFeature(size=(6, 5), augment=tio.RandomResizedCrop())},
     )
+    assert torch.equal(batch["image"], alone["image"])
     dataset = tio.TFRecordDataset(paths, SCHEMA, batch_size=5, seed=3, epochs=2)
     batches = list(dataset)
     assert by_record(batches[:5]) == first

@@ -140,24 +140,7 @@ def test_reasons_are_those_of_single_images() -> None:
 
 
 FIT = _core.Fit((4, 5), _core.FitMethod.stretch)
-RANDOM = _core.ViewRule(FIT, 1 << 20, augment=_core.RandomFlip(0.5))
 JPEG = encoded(smooth(8, 8), "JPEG")
-
-
-@pytest.mark.parametrize(
-    ("numbers", "message"),
-    [
-        (([1], [0], [9]), "a record does not exist"),
-        (([-1], [0], [9]), "a record does not exist"),
-        (([0, 0], [0], [9]), "must have the same size"),
-        (([0], [1], [len(JPEG)]), "an image must lie in its record"),
-        (([0], [-1], [9]), "an image must lie in its record"),
-        (([0], [0], [-1]), "an image must lie in its record"),
-    ],
-)
-def test_wrong_images_are_refused(numbers: tuple[list[int], ...], message: str) -> None:
-    with pytest.raises((ValueError, IndexError), match=message):
-        _core.StoredImages(_core.Records((JPEG,)), *map(np.array, numbers))
 
 
 def decode(
@@ -184,26 +167,6 @@ def decode(
     column.set_pixels(**(pixels | change))
     _jpeg.decode_columns(images, [column], 1)
     return column.missing()
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"views": np.zeros(1, VIEW).view(np.uint8)}, "each image must have a view"),
-        ({"views": np.zeros(100, np.uint8)}, "a table must have whole rows"),
-        ({"offsets": np.array([0])}, "each image must have a target"),
-        ({"channels": 5}, "channels must be 1 to 4"),
-        ({"value_bytes": 3}, "values of a target must have 1, 2, 4 or 8 bytes"),
-        ({"value_bytes": 4}, "tables must have 256 values"),
-        ({"tables": np.zeros(9, np.uint8)}, "tables must have 256 values"),
-        ({"rule": RANDOM}, "a random part needs keys"),
-        ({"rule": RANDOM, "keys": b"x" * 31}, "each image must have a key of 16 bytes"),
-        ({"shared": np.zeros(56, np.uint8)}, "each image must have a crop"),
-    ],
-)
-def test_wrong_arguments_are_refused(change: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        decode(**change)
 
 
 @pytest.mark.parametrize(
@@ -282,12 +245,3 @@ def test_an_image_is_decoded_once_for_all_its_views(monkeypatch: pytest.MonkeyPa
     }
     tio.parse_examples([record_of(JPEG)] * 3, schema)
     assert calls == [3]
-
-
-def test_wrong_rules_are_refused() -> None:
-    with pytest.raises(ValueError, match="a size must be positive"):
-        _core.Fit((0, 5), _core.FitMethod.stretch)
-    fit = _core.Fit((4, 5), _core.FitMethod.stretch)
-    for box in [(-1, 0, 1, 1), (0, -1, 1, 1), (0, 0, 0, 1), (0, 0, 1, 0)]:
-        with pytest.raises(ValueError, match="a crop must have pixels"):
-            _core.ViewRule(fit, 1, box)

@@ -50,20 +50,6 @@ def test_calling_thread_does_all_work_if_no_thread_can_start(
     assert seen == list(range(20))
 
 
-def test_exceptions_are_passed_on() -> None:
-    done: list[int] = []
-
-    def work(number: int) -> None:
-        if threading.current_thread() is not threading.main_thread():
-            raise ValueError(f"number {number}")
-        done.append(number)
-        time.sleep(0.001)
-
-    with pytest.raises(ValueError, match="number"):
-        run_each(work, 1000, 4)
-    assert len(done) < 990
-
-
 def test_ctrl_c_waits_for_the_threads() -> None:
     """The interrupt occurs in this thread's own work."""
     under_way = threading.Event()

@@ -1,162 +1,47 @@
-"""The native survey of features, compared with one in plain Python."""
+"""The native survey of features. ``test_infer.py`` has what a schema is made of."""
 
 from __future__ import annotations
 
-import io
-import pickle
+import math
 from pathlib import Path
-from typing import Any
 
 import pytest
-from hypothesis import example as with_example
 from hypothesis import given
 from hypothesis import strategies as st
-from PIL import Image
 
 import torchrec_io as tio
 from tests.support import wire
-from tests.support.byte_format_model import sniff_model
-from tests.support.inferring import example_of, sequence_of
-from tests.support.spellings import damaged, example_bytes, feature_bytes, unknown_field
-from tests.support.survey_model import comparable, survey_model
+from tests.support.inferring import example_of
+from tests.support.spellings import KEYS, example_bytes, read_loosely
 from tests.support.tfrecord import write_tfrecord
 from torchrec_io._records.record_block import RecordList
-from torchrec_io.inspection.byte_formats import sniff
-from torchrec_io.inspection.surveyor import Survey, Surveyor
+from torchrec_io.inspection.surveyor import Surveyor
 
 
-def picture(kind: str, size: tuple[int, int] = (3, 2)) -> bytes:
-    file = io.BytesIO()
-    Image.new("RGB", size).save(file, kind)
-    return file.getvalue()
-
-
-PICTURES = [picture(kind) for kind in ("PNG", "JPEG", "GIF", "BMP", "TIFF", "WEBP")]
-
-# ---- records ----
-
-texts = st.sampled_from([b"word", "héé".encode(), b"a\tb\n", b"", b"\x7f", "\u2028".encode()])
-odd_bytes = st.sampled_from(
-    [b"\xed\xa0\x80", b"\xc0\x80", b"\xf4\x90\x80\x80", b"\xf0\x9f\x98", b"\xe2\x82", b"\xf5abc"]
-)
-signatures = st.sampled_from(
-    [b"\xff\xd8\xff", b"GIF87a", b"BM", b"II*\0", b"fLaC", b"OggS", b"ID3", b"\x93NUMPY"]
-)
-tensors = st.builds(
-    lambda parts: b"\x08\x01" + b"".join(parts),
-    st.lists(
-        st.sampled_from([b"\x12\x00", b"\x12\x02\x12\x00", b"\x22\x01a", b"\x2a\x00", b"\x08\x01"])
-    ),
-)
-values = st.one_of(
-    texts,
-    odd_bytes,
-    tensors,
-    st.sampled_from([b"\x80\x02.", b"\x80\x05.", b"\x80\x06.", b"\x80\x04N.x", b"\x80."]),
-    st.text(max_size=40).map(str.encode),
-    st.binary(max_size=8),
-    st.builds(bytes.__add__, signatures, st.binary(max_size=20)),
-    st.builds(
-        bytes.__add__, st.just(b"RIFF1234"), st.sampled_from([b"WEBP", b"WAVE", b"AVI", b""])
-    ),
-    st.sampled_from(PICTURES),
-    st.builds(lambda data, end: data[:end], st.sampled_from(PICTURES), st.integers(0, 80)),
-    st.builds(
-        lambda text, end: text.encode() * 40 + end, st.text(max_size=3), st.binary(max_size=2)
-    ),
-)
-scalars: dict[str, st.SearchStrategy[Any]] = {
-    "bytes": values,
-    "float": st.floats(width=32),
-    "int64": st.integers(-(2**63), 2**63 - 1) | st.integers(0, 3),
-}
-features = st.sampled_from([*scalars, "none"]).flatmap(
-    lambda kind: st.tuples(
-        st.just(kind),
-        st.just([]) if kind == "none" else st.lists(scalars[kind], max_size=20),
-    )
-)
-names = st.sampled_from(["a", "b", "c", "é", ""])
-mappings = st.dictionaries(names, features, max_size=4)
-lists = st.dictionaries(names, st.lists(features, max_size=4), max_size=3)
-usual = st.builds(sequence_of, mappings, lists) | st.builds(
-    lambda some: example_of(**some), mappings
-)
-
-
-@st.composite
-def spelled_sequences(draw: st.DrawFn) -> bytes:
-    """A SequenceExample in any of the encodings that protobuf allows."""
-    entries = []
-    for _ in range(draw(st.integers(0, 3))):
-        steps = [wire.delimited(1, draw(feature_bytes())) for _ in range(draw(st.integers(0, 3)))]
-        steps += [draw(unknown_field())] if draw(st.booleans()) else []
-        parts = [wire.delimited(2, b"".join(steps))] * draw(st.integers(0, 2))
-        key = wire.delimited(1, draw(st.sampled_from([b"a", b"b", b"\xff"])))
-        entries.append(wire.delimited(1, b"".join(draw(st.permutations([key, *parts])))))
-    return draw(example_bytes()) + wire.delimited(2, b"".join(entries))
-
-
-@st.composite
-def mutated(draw: st.DrawFn) -> bytes:
-    record = bytearray(draw(st.one_of(usual, spelled_sequences())))
-    for at, byte in draw(st.lists(st.tuples(st.integers(0, 300), st.integers(0, 255)), max_size=3)):
-        if at < len(record):
-            record[at] = byte
-    return bytes(record[: draw(st.integers(0, len(record)))] if draw(st.booleans()) else record)
-
-
-records = st.lists(
-    st.one_of(usual, usual, example_bytes(), spelled_sequences(), damaged(), mutated()), max_size=6
-)
-
-# ---- equality with the model ----
-
-
-def check(given_records: list[bytes], *, with_lists: bool) -> None:
-    surveyor = Surveyor(with_lists=with_lists)
-    batch = surveyor.add(RecordList.of(given_records))
-    found, rejected, first_example = survey_model(given_records, with_lists=with_lists)
-    assert comparable(surveyor.result()) == comparable(found)
-    assert batch.rejected == rejected
-    assert batch.first_example == first_example
-
-
-@given(some=records, with_lists=st.booleans())
-@with_example(some=[b"", example_of(a=[1]) + wire.delimited(2, b"\xff")], with_lists=True)
-def test_facts_are_those_of_the_model(some: list[bytes], with_lists: bool) -> None:
-    check(some, with_lists=with_lists)
-
-
-@given(some=records, cuts=st.lists(st.integers(0, 6), max_size=2))
-def test_parts_are_merged(some: list[bytes], cuts: list[int]) -> None:
-    whole = Survey(0, {}, {})
-    for start, stop in zip([0, *sorted(cuts)], [*sorted(cuts), None], strict=True):
-        part = Surveyor()
-        part.add(RecordList.of(some[start:stop]))
-        whole = whole.merged(pickle.loads(pickle.dumps(part.result())))
-    assert comparable(whole) == comparable(survey_model(some)[0])
-
-
-@given(st.lists(usual, max_size=5))
-def test_presence_alone(some: list[bytes]) -> None:
-    surveyor = Surveyor(with_values=False)
-    surveyor.add(RecordList.of(some))
-    found, wanted = surveyor.result(), survey_model(some)[0]
-    assert found.records == wanted.records
-    for part, expected in ((found.context, wanted.context), (found.lists, wanted.lists)):
-        assert {name: (each.present, each.kinds) for name, each in part.items()} == {
-            name: (each.present, each.kinds) for name, each in expected.items()
-        }
-        assert all(each.formats == () for each in part.values())
-
-
-@given(values)
-def test_formats(value: bytes) -> None:
-    surveyor = Surveyor()
-    surveyor.add(RecordList.of([example_of(x=[value])]))
-    assert surveyor.result().context["x"].formats == ((sniff(value), 1),)
-    assert sniff(value) == sniff_model(value)
+@given(parts=st.lists(st.lists(example_bytes(), max_size=4), min_size=1, max_size=2))
+def test_every_spelling_is_surveyed_as_protobuf_reads_it(
+    tmp_path_factory: pytest.TempPathFactory, parts: list[list[bytes]]
+) -> None:
+    folder = tmp_path_factory.mktemp("survey")
+    paths = [write_tfrecord(folder / str(number), part) for number, part in enumerate(parts)]
+    found = tio.inspection.survey(paths)
+    records = [read_loosely(record, KEYS) for part in parts for record in part]
+    assert found.records == len(records)
+    for key in KEYS:
+        filled = [record[key] for record in records if record.get(key, (None, []))[0] is not None]
+        if not any(key in record for record in records):
+            assert key not in found.context
+            continue
+        summary = found.context[key]
+        kinds = {(kind or "").removesuffix("_list") for kind, _ in filled}
+        assert (summary.present, {*summary.kinds}) == (len(filled), kinds)
+        counts = [len(values) for _, values in filled]
+        assert summary.counts == ((min(counts), max(counts)) if counts else None)
+        values = [value for _, values in filled for value in values]
+        sizes = [len(value) if isinstance(value, bytes) else value for value in values]
+        sizes = [size for size in sizes if not math.isnan(size)]
+        is_sized = len(kinds) == 1 and sizes
+        assert summary.extent == ((min(sizes), max(sizes)) if is_sized else None)
 
 
 @pytest.mark.parametrize("start", range(0, 0x110000, 0x11000))

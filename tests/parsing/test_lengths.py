@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 from pathlib import Path
 from typing import Any
 
@@ -68,14 +67,6 @@ class TestCache:
         assert sorted(parsed) == [0, 1, 2, 2, 3, 4]
         assert not list(tmp_path.glob(f"*{module.SUFFIX}"))
 
-    def test_another_feature_is_another_length(self, tmp_path: Path) -> None:
-        path = write(tmp_path / "data", [3, 4])
-        ids = LengthMeasure((StoredCount("id", "int64"),))
-        for _ in range(2):
-            assert lengths_of(path) == [3, 4]
-            assert lengths_of(path, feature=ids) == [1, 1]
-        assert len(kept(path)) == 2
-
     def test_data_changed_in_the_middle_alone(self, tmp_path: Path) -> None:
         """Where the fingerprint of a large file does not look, and which has the same size."""
         ends = [40_000, 40_000]
@@ -87,14 +78,6 @@ class TestCache:
         after.save(cache_path(path))
         assert after.identity == before.identity
         assert lengths_of(path) == [*ends, 4, 3, *ends]
-
-    def test_lengths_of_another_file_in_its_place(self, tmp_path: Path) -> None:
-        first, second = write(tmp_path / "a", [3, 4]), write(tmp_path / "b", [5, 6])
-        assert lengths_of(first, second) == [3, 4, 5, 6]
-        [of_first] = [one for one in kept(first) if one.name.startswith("a-")]
-        [of_second] = [one for one in kept(first) if one.name.startswith("b-")]
-        os.replace(of_first, of_second)
-        assert lengths_of(second) == [5, 6]
 
     def test_a_cache_that_cannot_be_written(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import math
-from collections import Counter
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from torchrec_io.reports.content import LabelOrder
-from torchrec_io.reports.label_order import LabelOrderStatistics, _cramers_v
+from torchrec_io.reports.label_order import LabelOrderStatistics
 
 
 def order_of(files: list[list[Any]], step: int = 1, preview: list[Any] | None = None) -> LabelOrder:
@@ -84,30 +80,3 @@ def test_one_file_and_one_class() -> None:
     found = order_of([[3] * 100])
     assert (found.between_files, found.within_files, found.neighbors) == (None, None, None)
     assert "the same label" in found.verdict
-
-
-@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=2, max_size=300))
-def test_cramers_v_is_that_of_the_formula(pairs: list[tuple[int, int]]) -> None:
-    pairs = pairs * 20  # enough for the dependence to be significant, if there is any
-    table = np.zeros((4, 4), np.int64)
-    np.add.at(table, tuple(np.array(pairs).T), 1)
-    rows, columns = Counter(row for row, _ in pairs), Counter(column for _, column in pairs)
-    found = _cramers_v(table)
-    if len(rows) < 2 or len(columns) < 2:
-        assert found is None
-        return
-    total, both = len(pairs), Counter(pairs)
-    chi = sum(
-        (both[row, column] - rows[row] * columns[column] / total) ** 2
-        / (rows[row] * columns[column] / total)
-        for row in rows
-        for column in columns
-    )
-    r, c = len(rows), len(columns)
-    phi = max(0.0, chi / total - (r - 1) * (c - 1) / (total - 1))
-    r_, c_ = r - (r - 1) ** 2 / (total - 1), c - (c - 1) ** 2 / (total - 1)
-    expected = min(1.0, math.sqrt(phi / (min(r_, c_) - 1)))
-    freedom = (r - 1) * (c - 1)
-    if chi < freedom + 5 * math.sqrt(2 * freedom):
-        expected = 0.0
-    assert found == pytest.approx(expected, abs=1e-9)

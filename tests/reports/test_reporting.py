@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import math
 import re
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -22,7 +22,7 @@ from tests.support.example_lists import ExampleListWithContext
 from tests.support.examples import example_of
 from tests.support.images import encoded, noise
 from tests.support.tfrecord import frame, write_tfrecord
-from torchrec_io.reports.content import FeatureReport
+from torchrec_io.reports.content import FeatureReport, NumberSummary
 
 
 def feature_of(report: tio.Report, name: str) -> FeatureReport:
@@ -84,6 +84,39 @@ VALUES = st.fixed_dictionaries(
 )
 
 
+def check_numbers(found: NumberSummary, values: npt.NDArray[Any]) -> None:
+    """That these are the statistics of the values."""
+    assert found.count == len(values)
+    assert found.nan == np.isnan(values).sum()
+    assert found.positive_infinity == (values == np.inf).sum()
+    assert found.negative_infinity == (values == -np.inf).sum()
+    assert found.zeros == (values == 0).sum()
+    assert found.rank_error == 0
+    finite = np.sort(values[np.isfinite(values)])
+    if not len(finite):
+        assert (found.minimum, found.maximum, found.mean, found.std) == (None,) * 4
+        assert (found.quantiles, found.histogram) == ({}, None)
+        return
+    assert (found.minimum, found.maximum) == (finite[0].item(), finite[-1].item())
+    assert type(found.maximum) is type(finite[0].item())
+    numbers = finite.astype(np.float64)
+    scale = max(1.0, float(np.abs(numbers).max()))
+    assert found.mean == pytest.approx(numbers.mean(), abs=1e-9 * scale)
+    assert found.std == pytest.approx(numbers.std(), abs=1e-6 * scale)
+    for rank, value in found.quantiles.items():
+        assert float(value) in numbers
+        # At most this share of the values is smaller, and at least this share is not larger.
+        assert (numbers < value).mean() <= rank <= (numbers <= float(value)).mean() + 1e-12
+    histogram = found.histogram
+    if histogram is None:
+        return
+    assert sum(histogram.counts) + histogram.below + histogram.above == len(finite)
+    if len(histogram.counts) > 1:
+        edges = np.array(histogram.edges)
+        inside = numbers[(numbers >= edges[0]) & (numbers <= edges[-1])]
+        assert list(histogram.counts) == np.histogram(inside, edges)[0].tolist()
+
+
 @given(st.lists(VALUES, min_size=1, max_size=40), st.integers(0, 40), st.sampled_from([1, 2]))
 def test_features_of_any_records(
     tmp_path_factory: pytest.TempPathFactory, rows: list[dict[str, Any]], cut: int, jobs: int
@@ -107,8 +140,7 @@ def test_features_of_any_records(
         assert feature.counts.count == len(rows)
         assert feature.counts.maximum == max(map(len, columns))
         if feature.numbers is not None:
-            assert feature.numbers.count == len(values)
-            assert feature.numbers.nan == sum(map(math.isnan, values))
+            check_numbers(feature.numbers, np.array(values))
         if feature.lengths is not None:
             assert feature.lengths.count == len(values)
             assert feature.lengths.maximum == max(map(len, values))
@@ -144,6 +176,29 @@ def test_large_data_against_numpy(tmp_path: Path) -> None:
     assert values is not None
     assert {top.value: top.count for top in values.top} == Counter(label.tolist())
     assert report.label == "label"
+
+
+@pytest.mark.parametrize("kind", ["normal", "integers", "skewed"])
+def test_many_values_have_quantiles_within_the_stated_error(tmp_path: Path, kind: str) -> None:
+    random = np.random.default_rng(7)
+    made: dict[str, npt.NDArray[Any]] = {
+        "normal": random.normal(size=200_000).astype(np.float32),
+        "integers": random.integers(0, 1000, 200_000),
+        "skewed": np.exp(random.normal(0, 3, 200_000)).astype(np.float32),
+    }
+    values = made[kind]
+    records = [tio.encode_example({"x": part}) for part in np.array_split(values, 50)]
+    found = feature_of(tio.report(write(tmp_path, records)), "x").numbers
+    assert found is not None
+    assert 0 < found.rank_error < 0.005
+    ordered = np.sort(values)
+    for rank, value in found.quantiles.items():
+        low = np.searchsorted(ordered, value, "left") / len(ordered)
+        high = np.searchsorted(ordered, value, "right") / len(ordered)
+        assert low - 2 * found.rank_error <= rank <= high + 2 * found.rank_error
+    assert found.histogram is not None
+    assert found.histogram.is_logarithmic is (kind == "skewed")
+    assert sum(found.histogram.counts) + found.histogram.below + found.histogram.above == 200_000
 
 
 def test_a_sample_is_like_all(tmp_path: Path) -> None:

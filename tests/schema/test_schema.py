@@ -345,27 +345,6 @@ def test_the_shape_of_an_image_feature() -> None:
     assert ImageFeature(size=[4, 5]).size == (4, 5)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "reason"),
-    [
-        ({"channels": 5}, "channels must be an integer from 0 to 4"),
-        ({"channels": -1}, "channels must be an integer from 0 to 4"),
-        ({"dtype": "int64"}, "dtype of an ImageFeature must be one of"),
-        ({"dtype": "string"}, "dtype of an ImageFeature must be one of"),
-        ({"dtype": "colour"}, "dtype must be one of"),
-        ({"layout": "chw"}, "one of 'CHW', 'HWC'"),
-        ({"size": (4,)}, "height, width"),
-        ({"size": 4}, "height, width"),
-        ({"size": (4, 0)}, "height, width"),
-        ({"size": (4, -1)}, "size must be a list of non-negative integers"),
-        ({"size": (4, 5, 3)}, "height, width"),
-    ],
-)
-def test_other_images_are_refused(arguments: dict[str, Any], reason: str) -> None:
-    with pytest.raises(SchemaError, match=reason):
-        ImageFeature(**arguments)
-
-
 # ---- Schema ----
 
 FEATURES: dict[str, Any] = {

@@ -13,7 +13,7 @@ import pytest
 from isal import isal_zlib
 
 from tests.support.chunks import open_chunks
-from torchrec_io._storage.byte_source import ByteSource, find_size, read_bytes
+from torchrec_io._storage.byte_source import find_size, read_bytes
 from torchrec_io._storage.compression import Compression
 from torchrec_io._storage.local import LocalFile
 from torchrec_io._storage.opening import open_decompressed
@@ -23,7 +23,6 @@ from torchrec_io._storage.seek_points import (
     SeekPoints,
 )
 from torchrec_io.errors import CorruptRecordError
-from torchrec_io.tools.salvage import SalvagedFile
 
 SPAN = 50_000
 
@@ -141,48 +140,6 @@ def test_seek_points_take_less_than_a_percent_by_default(tmp_path: Path) -> None
         points = record(path, "gzip", None)
         assert len(points) > 2
         assert len(points.encode()) < len(content) / 100
-
-
-def test_damage_to_the_first_bits_after_a_seek_point(tmp_path: Path) -> None:
-    content = deflated(DATA, 31)
-    path = tmp_path / "x"
-    points = write(path, content, "gzip")
-    ends = [*points.stream_offsets[1:].tolist(), len(DATA)]
-    for number in range(1, len(points)):
-        damaged = bytearray(content)
-        for bit in range(int(points.file_bits[number]), int(points.file_bits[number]) + 3):
-            damaged[bit // 8] |= 1 << bit % 8  # a block of a kind that does not exist
-        path.write_bytes(damaged)
-        source = open_chunks(path, "gzip", points, len(DATA))
-        begin = int(points.stream_offsets[number])
-        with pytest.raises(CorruptRecordError, match=r"damaged|ends before"):
-            read_bytes(source, begin, 1)
-        assert read_bytes(source, 0, 99) == DATA[:99]
-        salvaged = SalvagedFile(LocalFile(path), "gzip", points, len(DATA))
-        assert read_all(salvaged) == DATA[:begin] + DATA[ends[number] :]
-
-
-def read_all(source: ByteSource) -> bytes:
-    out = bytearray()
-    while data := read_bytes(source, len(out), 1 << 16):
-        out += data
-    return bytes(out)
-
-
-def test_damage_that_leads_past_the_end_of_the_file(tmp_path: Path) -> None:
-    content = bytearray(deflated(NOISE, 31, 0))  # stored blocks
-    path = tmp_path / "x"
-    points = write(path, bytes(content), "gzip")
-    at = 10  # after the header of the member
-    while not content[at] & 1:  # not the last block
-        at += 5 + int.from_bytes(content[at + 1 : at + 3], "little")
-    size = int.from_bytes(content[at + 1 : at + 3], "little") + 99
-    content[at + 1 : at + 5] = size.to_bytes(2, "little") + (size ^ 0xFFFF).to_bytes(2, "little")
-    path.write_bytes(content)
-    source = open_chunks(path, "gzip", points, len(NOISE) + 50)
-    with pytest.raises(CorruptRecordError, match="file ends inside a gzip stream"):
-        read_bytes(source, len(NOISE) - 99, 149)
-    assert read_bytes(source, 0, 400_000) == NOISE[:400_000]
 
 
 def test_a_damaged_window_is_an_error(tmp_path: Path) -> None:

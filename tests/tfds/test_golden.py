@@ -129,16 +129,6 @@ def test_the_newest_version_of_a_config() -> None:
         tio.TFRecordDataset.from_tfds(GOLDEN / "configs", "train")
 
 
-def test_workers() -> None:
-    golden = golden_split("episodes/1.0.0")
-    dataset = tio.TFRecordDataset.from_tfds(golden.directory, "train", batch_size=2)
-    loader = tio.make_loader(dataset, num_workers=1, multiprocessing_context="fork")
-    found = [at(dict(batch), n) for batch in loader for n in range(len(batch["episode_id"]))]
-    assert len(found) == len(golden.records)
-    for sample, record in zip(found, golden.records, strict=True):
-        compare(sample, record)
-
-
 def test_by_number() -> None:
     golden = golden_split("episodes/1.0.0")
     dataset = tio.TFRecordMapDataset.from_tfds(golden.directory, "train")

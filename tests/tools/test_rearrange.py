@@ -291,15 +291,6 @@ def test_shards_of_unknown_number_do_not_overwrite_inputs(tmp_path: Path) -> Non
             call(path, tmp_path / "x", max_bytes=100)
 
 
-def test_second_run_replaces_the_first(tmp_path: Path) -> None:
-    path = write_tfrecord(tmp_path / "in", numbered(9))
-    for count in (5, 9):
-        done = split(path, tmp_path / "x", [0.5, 0.5], seed=count, force=True)
-        assert sum(len(RecordIndex.load(path)) for path in done.paths) == 9
-    split(path, tmp_path / "x", [0.5, 0.5], index=False, force=True)
-    assert not list(tmp_path.glob("*.tfidx"))
-
-
 @pytest.mark.parametrize("name", ["", "new/", "new/.."])
 def test_shards_need_a_file_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str

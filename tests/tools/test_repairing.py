@@ -164,17 +164,6 @@ def test_memory_is_bounded_by_the_limit(tmp_path: Path) -> None:
         tracemalloc.stop()
 
 
-def test_reasons_of_losses() -> None:
-    bad_data = bytearray(frame(b"abcd"))
-    bad_data[13] ^= 1
-    content = bytes(bad_data) + frame(b"a") + b"?" * 30 + frame(b"b") + frame(b"cut")[:-1]
-    assert [loss.reason for loss in repaired(content)[1]] == [
-        "the record's data does not match its checksum",
-        "the record's length does not match its checksum",
-        "the record reaches past the end of the file",
-    ]
-
-
 def test_records_that_damage_repeats_in_a_compressed_member_are_lost() -> None:
     """An inserted byte moves the places that the rest of the member refers to."""
     records = [b"", b"", b"", b"\0", bytes.fromhex("000100010100000102030100"), b"\0\0\2\0\0\4"]

@@ -1,22 +1,19 @@
-"""Programs that ``test_endings.py`` runs in separate processes: writers that share names or space.
+"""Programs that ``test_endings.py`` runs in separate processes: writers that share names.
 
 Each function takes a folder, and raises an exception if it fails.
 """
 
 from __future__ import annotations
 
-import errno
 import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from torchrec_io._records.index import RecordIndex
 from torchrec_io._records.index_file import SUFFIX
 from torchrec_io._records.sequential import iter_records
-from torchrec_io._storage.compression import Compression
 from torchrec_io._storage.location import Location
 from torchrec_io._storage.paths import expand_paths
 from torchrec_io._writing.record_writer import TFRecordWriter, Writer
@@ -130,75 +127,6 @@ def forked(folder: Path) -> None:
 # ---- full file systems ----
 
 
-def fill(folder: Path, free: int) -> None:
-    """Fill the file system except for some bytes."""
-    with open(folder / "filler", "wb", buffering=0) as file:
-        for size in (1 << 16, 1 << 12):
-            with suppress(OSError):
-                while True:
-                    file.write(bytes(size))
-        file.truncate(file.tell() - free)
-
-
-def is_full(error: OSError, path: str) -> bool:
-    name = str(error.filename)
-    return error.errno == errno.ENOSPC and name.removesuffix(SUFFIX).startswith(path)
-
-
-def run_full(folder: Path, writer: Writer, records: list[bytes], at: str) -> None:
-    """Write to a file system that must become full in write() or close()."""
-    path = str(folder / "x")
-    failed = ""
-    try:
-        for record in records:
-            writer.write(record)
-    except OSError as error:
-        assert is_full(error, path), error  # noqa: PT017
-        failed = "write"
-    else:
-        try:
-            writer.close()
-        except OSError as error:
-            assert is_full(error, path), error  # noqa: PT017
-            failed = "close"
-    assert failed == at, (failed, at, writer)
-    assert os.listdir(folder) == ["filler"], os.listdir(folder)
-    for again in (writer.close, lambda: writer.write(b"more")):
-        try:
-            again()
-        except OSError as error:
-            assert is_full(error, path), error  # noqa: PT017
-        else:
-            raise AssertionError("a writer that gave up goes on")
-    writer.discard()
-    writer.close()
-
-
-def full(folder: Path) -> None:
-    """Test writers in ``folder``, which must be a small file system."""
-    fitting = os.urandom(16_000)
-    noise = [os.urandom(1000) for _ in range(500)]
-    path = folder / "x"
-    choices: tuple[Compression | None, ...] = (None, "gzip", "zlib")
-    for compression in choices:
-        options: dict[str, Any] = {"compression": compression, "index": True}
-        for make in (
-            lambda options=options: TFRecordWriter(path, **options),
-            lambda options=options: ShardedWriter(path, 3, **options),
-            lambda options=options: ShardedWriter(path, max_bytes=50_000, **options),
-        ):
-            fill(folder, 1 << 15)
-            run_full(folder, make(), noise * 8, "write")
-            # close() writes the remaining data.
-            run_full(folder, make(), noise[:40], "close")
-        # The data fits exactly, the index does not.
-        fill(folder, 1 << 14)
-        run_full(folder, TFRecordWriter(path, compression, index=True), [fitting], "close")
-        with TFRecordWriter(path, compression) as writer:
-            writer.write(fitting)
-        path.unlink()
-
-
 if __name__ == "__main__":
-    works = (two_writers, forked, full)
+    works = (two_writers, forked)
     {work.__name__: work for work in works}[sys.argv[1]](Path(sys.argv[2]))

@@ -1,6 +1,6 @@
-"""Writers in two processes, in a forked one, and on a full file system.
+"""Writers in two processes, and in a forked one.
 
-``tests/faults`` has writers that are killed, at each system call.
+``tests/faults`` has writers that are killed or find no space, at each system call.
 """
 
 from __future__ import annotations
@@ -27,29 +27,10 @@ def program(name: str, folder: Path) -> list[str]:
     return [sys.executable, "-W", "error", "-m", "tests.writing.endings", name, str(folder)]
 
 
-def new_namespace() -> list[str]:
-    """Return a command that can mount private file systems."""
-    mount = 'mount -t tmpfs none "$0"'
-    for command in (["unshare", "-m"], ["unshare", "-rm"]):
-        tried = [*command, "sh", "-c", mount, "/mnt"]
-        try:
-            if subprocess.run(tried, check=False, capture_output=True, timeout=20).returncode == 0:
-                return command
-        except FileNotFoundError:
-            break
-    pytest.skip("no file system can be mounted here, neither by root nor in a user namespace")
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["two_writers", "forked"])
 def test_processes(tmp_path: Path, name: str) -> None:
     run(*program(name, tmp_path))
-
-
-def test_full_file_system(tmp_path: Path) -> None:
-    mount = 'mount -t tmpfs -o size=1m none "$0" && exec "$@"'
-    run(*new_namespace(), "sh", "-c", mount, str(tmp_path), *program("full", tmp_path))
-    assert os.listdir(tmp_path) == []  # it was in another namespace
 
 
 def test_data_is_synced_before_files_are_renamed(

@@ -222,39 +222,6 @@ def test_no_file_has_its_name_before_the_end(tmp_path: Path, options: dict[str, 
     assert names(tmp_path) == []
 
 
-@pytest.mark.parametrize(
-    ("call", "options"),
-    [("writev", {"num_shards": 3}), ("fsync", {"max_bytes": 20}), ("replace", {"num_shards": 3})],
-)
-def test_system_errors(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str, options: dict[str, Any]
-) -> None:
-    """The error may occur at the second file."""
-    write(tmp_path / "x", [b"old"] * 3, num_shards=3)
-    writer = tio.ShardedWriter(tmp_path / "x", **options)
-    done = []
-    real = getattr(os, call)
-
-    def refuse(*args: Any) -> Any:
-        done.append(args)
-        if len(done) > 1:
-            raise OSError(5, "the disk is broken")
-        return real(*args)
-
-    monkeypatch.setattr(os, call, refuse)
-    with pytest.raises(OSError, match="the disk is broken"):
-        for _ in range(3):
-            writer.write(b"new")
-        writer.close()
-    monkeypatch.undo()
-    with pytest.raises(OSError, match="an earlier write failed: the disk is broken"):
-        writer.write(b"more")
-    if call == "replace":  # the old files were removed before
-        assert names(tmp_path) == []
-    else:
-        assert [read(path) for path in sorted(tmp_path.iterdir())] == [[b"old"]] * 3
-
-
 def test_too_many_open_files(tmp_path: Path) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")) + 10, hard))

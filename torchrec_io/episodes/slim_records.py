@@ -20,7 +20,7 @@ from .._records.record_reader import ReadPlan
 from .._schema.feature import Feature
 from .._schema.schema import Schema
 from .._schema.specs import RaggedFeature
-from .._schema.stored_specs import SequenceFeature
+from .._schema.stored_specs import RawFeature, SequenceFeature
 
 # A vector of floats of at least this size is stored for each step, not for the episode.
 _LARGE_BYTES = 256
@@ -217,9 +217,14 @@ class PieceKeys:
 
 
 def step_bytes(spec: Feature) -> int | None:
-    """Return the size of a step in a list of floats, 0 for bytes values; None if it is small."""
+    """Return the size of a step in a list of floats, 0 for bytes values.
+
+    None for steps that are small, and for those that are not read one by one.
+    """
     if isinstance(spec, SequenceFeature):
-        return None if spec.partitions else 0
+        # Stored shapes and a length are those of all elements of a record.
+        has_shapes = isinstance(spec.element, RawFeature) and spec.element.shape_key is not None
+        return None if spec.partitions or spec.length is not None or has_shapes else 0
     if not isinstance(spec, RaggedFeature) or spec.dtype != "float32":
         return None
     if not all(isinstance(each, RaggedFeature.UniformRowLength) for each in spec.partitions):

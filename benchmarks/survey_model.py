@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any, cast
 
-from tests.support.byte_format_model import sniff_model
+from benchmarks.byte_format_model import sniff_model
 from torchrec_io._schema.image_spec import ImageFeature
 from torchrec_io.inspection.byte_formats import IMAGES, image_size
 from torchrec_io.inspection.features import Kind, ShownField
