@@ -8,7 +8,7 @@ import functools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, Self, TypeAlias
 
 import numpy as np
 
@@ -175,7 +175,7 @@ class MixedOrder(Order):
         )
         return made, (self._parts, self._weights, self._seed, self._stop)
 
-    def continued(self, continuation: Continuation | None) -> MixedOrder:
+    def continued(self, continuation: Continuation | None) -> Self:
         """Return the same order whose parts continue in one epoch, or in none."""
         other = copy.copy(self)
         other.continuation = continuation
