@@ -17,22 +17,14 @@ BYTES = example_of(x=[b"ab"])
 
 
 @pytest.mark.parametrize(
-    ("spec", "shape", "size"),
+    ("spec", "size"),
     [
-        (tio.RawFeature("uint8", fixed_length=1 << 50), f"uint8[3, {1 << 50}]", 3 << 50),
-        (
-            tio.RawFeature("complex128", fixed_length=16 << 59),
-            f"complex128[3, {1 << 59}]",
-            3 << 63,
-        ),
-        (
-            tio.ImageFeature(size=(1 << 28, 1 << 28)),
-            f"uint8[3, 3, {1 << 28}, {1 << 28}]",
-            9 << 56,
-        ),
+        (tio.RawFeature("uint8", fixed_length=1 << 50), 3 << 50),
+        (tio.RawFeature("complex128", fixed_length=16 << 59), 3 << 63),
+        (tio.ImageFeature(size=(1 << 28, 1 << 28)), 9 << 56),
     ],
 )
-def test_a_schema_that_needs_too_much_memory(spec: Any, shape: str, size: int) -> None:
+def test_a_schema_that_needs_too_much_memory(spec: Any, size: int) -> None:
     schema = {
         "small": tio.FixedLenFeature([], "int64", 7),
         "x": spec,
@@ -44,8 +36,8 @@ def test_a_schema_that_needs_too_much_memory(spec: Any, shape: str, size: int) -
     total = int(said.partition("which needs ")[2].partition(" bytes")[0].replace(",", ""))
     assert size <= total <= size + 1000
     assert f"not enough memory for a batch of 3 records, which needs {total:,} bytes (" in said
-    assert f"its column 'x', {shape}, needs {size:,} bytes (" in said
-    assert said.endswith(": use a smaller batch_size")
+    assert f"its column 'x' needs {size:,} bytes (" in said
+    assert said.endswith(": use a smaller batch_size, or shorter rows of padded columns")
 
 
 def test_records_with_too_few_values_are_reported_first() -> None:
@@ -90,39 +82,39 @@ class TestTheLargestColumnIsNamed:
         )
         assert said == (
             "not enough memory for a batch of 2 records, which needs 512 bytes (0.5 KiB); its "
-            "column 'x', int16[2, 100, 1], needs 448 bytes (0.4 KiB) of that: use a smaller "
-            "batch_size or a VarLenFeature, which is not padded to the longest record"
+            "column 'x' needs 448 bytes (0.4 KiB) of that: use a smaller batch_size, or shorter "
+            "rows of padded columns"
         )
 
     @pytest.mark.parametrize(
-        ("spec", "form", "size"),
+        ("spec", "size"),
         [
-            (tio.VarLenFeature("float32"), "rows of float32[40]", 4 * 40 + 8 * 3),
-            (tio.SparseFeature("i", "x", "float64", 99), "sparse float64[40]", (8 + 16) * 40),
-            (tio.FixedLenFeature([20], "bfloat16"), "bfloat16[2, 20]", 128),
-            (tio.FixedLenFeature([], "string"), "bytes[2]", 24 + 200),
-            (tio.VarLenFeature("string"), "rows of bytes[2]", 24 + 24 + 200),
-            (tio.RawFeature("uint8", shape_key="i"), "a list of 2 arrays", 200),
+            (tio.VarLenFeature("float32"), 4 * 40 + 8 * 3),
+            (tio.SparseFeature("i", "x", "float64", 99), (8 + 16) * 40),
+            (tio.FixedLenFeature([20], "bfloat16"), 128),
+            (tio.FixedLenFeature([], "string"), 24 + 200),
+            (tio.VarLenFeature("string"), 24 + 24 + 200),
+            (tio.RawFeature("uint8", shape_key="i"), 200),
         ],
     )
-    def test_forms_of_columns(self, spec: Any, form: str, size: int) -> None:
-        if "float" in form:
+    def test_sizes_of_columns(self, spec: Any, size: int) -> None:
+        if "float" in spec.dtype:
             record = example_of(x=[0.5] * 20, i=list(range(20)))
         else:
             record = example_of(x=[bytes(100)], i=[100])
         said = self.said([record] * 2, {"x": spec, "y": tio.VarLenFeature("int8")})
-        assert f"its column 'x', {form}, needs {size:,} bytes" in said
+        assert f"its column 'x' needs {size:,} bytes" in said
 
     def test_collating(self) -> None:
         samples = [{"x": torch.zeros(1000), "n": 1}] * 3
-        with pytest.raises(MemoryError, match=r"of 3 records.* column 'x', float32\[3, 1000\]"):
+        with pytest.raises(MemoryError, match=r"of 3 records.* column 'x' needs 12,032 bytes"):
             tio.collate(samples)
 
 
 def test_padding_that_needs_more_memory_than_the_values(monkeypatch: pytest.MonkeyPatch) -> None:
     allow_at_most(5000, monkeypatch)
     ragged = [tio.Sample({"x": torch.zeros(size)}, {"x": "int64"}) for size in (10, 1000)]
-    with pytest.raises(MemoryError, match=r"float32\[2, 1000\].* or a smaller max_len$"):
+    with pytest.raises(MemoryError, match=r"column 'x' needs 8,000 bytes.* shorter rows"):
         tio.pad_collate(ragged)
 
 
@@ -154,7 +146,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> str:
             1 << 20,
             [
                 f"not enough memory for a batch of {BATCH} records, which needs ",
-                f"'steps', int64[{BATCH}, {STEPS}], needs {BATCH * STEPS * 8:,} bytes (114.4 MiB)",
+                f"'steps' needs {BATCH * STEPS * 8:,} bytes (114.4 MiB)",
             ],
         ),
         (

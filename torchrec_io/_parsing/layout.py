@@ -4,10 +4,8 @@ These classes are plain tuples, because they are sent with every batch between p
 of column has the same methods:
 
 * ``name``: Its name. Only :class:`DenseColumns` has ``names``; see :func:`names_of`.
-* ``form``: Its dtype and shape in words, for error messages.
 * ``size``: Size of its data in bytes.
 * ``num_records``: Number of records of the batch.
-* ``moved(by)``: The column that many bytes further on in the arena.
 * ``add_views(arena, views)``: Adds a view of each column to the dict ``views``. ``arena`` makes the
   views; see :class:`torchrec_io._tensors.views.ArenaViews`.
 """
@@ -43,10 +41,6 @@ class Numbers(NamedTuple):
         return 0, self.at
 
     @property
-    def form(self) -> str:
-        return f"{self.dtype}{list(self.shape)}"
-
-    @property
     def size(self) -> int:
         return math.prod(self.shape) * item_bytes(self.dtype)
 
@@ -76,10 +70,6 @@ class Texts(NamedTuple):
     def target(self) -> tuple[int, int]:
         """Offset of the offsets and offset of the data, as the native core takes them."""
         return self.offsets_at, self.data_at
-
-    @property
-    def form(self) -> str:
-        return f"bytes{list(self.shape)}"
 
     @property
     def size(self) -> int:
@@ -113,19 +103,12 @@ class DenseColumns(NamedTuple):
     stride: int
 
     @property
-    def form(self) -> str:
-        return f"{self.dtype}{list(self.shape)}"
-
-    @property
     def size(self) -> int:
         return self.stride * len(self.names)
 
     @property
     def num_records(self) -> int:
         return self.shape[0]
-
-    def moved(self, by: int) -> DenseColumns:
-        return self._replace(at=self.at + by)
 
     def arrays(self) -> Iterator[tuple[str, Numbers]]:
         """Yield the name and the array of each column."""
@@ -143,19 +126,12 @@ class BytesColumn(NamedTuple):
     values: Texts
 
     @property
-    def form(self) -> str:
-        return self.values.form
-
-    @property
     def size(self) -> int:
         return self.values.size
 
     @property
     def num_records(self) -> int:
         return self.values.shape[0]
-
-    def moved(self, by: int) -> BytesColumn:
-        return BytesColumn(self.name, self.values.moved(by))
 
     def arrays(self) -> Iterator[tuple[str, Texts]]:
         """Yield the name and the array of the column."""
@@ -179,20 +155,12 @@ class RaggedColumn(NamedTuple):
     values: Values
 
     @property
-    def form(self) -> str:
-        return f"rows of {self.values.form}"
-
-    @property
     def size(self) -> int:
         return sum(level.size for level in self.splits) + self.values.size
 
     @property
     def num_records(self) -> int:
         return self.splits[0].shape[0] - 1
-
-    def moved(self, by: int) -> RaggedColumn:
-        splits = tuple(level.moved(by) for level in self.splits)
-        return RaggedColumn(self.name, splits, self.values.moved(by))
 
     def view(self, arena: Any) -> Any:
         rows = self.values.view(arena)
@@ -220,20 +188,12 @@ class SparseColumn(NamedTuple):
     values: Values
 
     @property
-    def form(self) -> str:
-        return f"sparse {self.values.form}"
-
-    @property
     def size(self) -> int:
         return self.indices.size + self.values.size
 
     @property
     def num_records(self) -> int:
         return self.shape[0]
-
-    def moved(self, by: int) -> SparseColumn:
-        indices = self.indices.moved(by)
-        return SparseColumn(self.name, self.shape, indices, self.values.moved(by))
 
     def add_views(self, arena: Any, views: dict[str, Any]) -> None:
         views[self.name] = arena.sparse(
@@ -248,19 +208,12 @@ class ListColumn(NamedTuple):
     arrays: tuple[Values | RaggedColumn, ...]
 
     @property
-    def form(self) -> str:
-        return f"a list of {len(self.arrays)} arrays"
-
-    @property
     def size(self) -> int:
         return sum(array.size for array in self.arrays)
 
     @property
     def num_records(self) -> int:
         return len(self.arrays)
-
-    def moved(self, by: int) -> ListColumn:
-        return ListColumn(self.name, tuple(array.moved(by) for array in self.arrays))
 
     def add_views(self, arena: Any, views: dict[str, Any]) -> None:
         views[self.name] = [array.view(arena) for array in self.arrays]
@@ -289,17 +242,19 @@ def names_of(column: Column) -> tuple[str, ...]:
     return column.names if isinstance(column, DenseColumns) else (column.name,)
 
 
-def grouped(column: Column, splits: Numbers) -> list[RaggedColumn]:
+def grouped(column: Column, splits: Numbers, at: int) -> list[RaggedColumn]:
     """Return columns of rows as columns of groups of these rows.
 
     Args:
         column: Columns of arrays, or a Ragged.
         splits: Offsets of the groups among the rows.
+        at: Offset in the arena, in bytes, of the part that holds the columns.
     """
     if isinstance(column, RaggedColumn):
-        return [column._replace(splits=(splits, *column.splits))]
+        levels = [level.moved(at) for level in column.splits]
+        return [RaggedColumn(column.name, (splits, *levels), column.values.moved(at))]
     assert isinstance(column, (DenseColumns, BytesColumn))  # others are refused before
-    return [RaggedColumn(name, (splits,), array) for name, array in column.arrays()]
+    return [RaggedColumn(name, (splits,), array.moved(at)) for name, array in column.arrays()]
 
 
 class ArenaLayout:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 import torch
@@ -25,13 +25,7 @@ def allocate_arena(size: int) -> Tensor:
 
 
 def allocate_for(
-    size: int,
-    columns: Sequence[Column],
-    records: int,
-    padded: Collection[str] = (),
-    *,
-    if_padded: str = "a VarLenFeature, which is not padded to the longest record",
-    allocate: Allocate = allocate_arena,
+    size: int, columns: Sequence[Column], records: int, allocate: Allocate = allocate_arena
 ) -> Tensor:
     """Allocate the arena of a batch.
 
@@ -39,8 +33,6 @@ def allocate_for(
         size: Size of the arena in bytes.
         columns: Columns of the batch.
         records: Number of records in the batch.
-        padded: Names of the columns that are padded.
-        if_padded: Advice for a padded column: an alternative that needs less memory.
         allocate: Function that allocates the arena. Default: ordinary memory.
 
     Raises:
@@ -53,16 +45,12 @@ def allocate_for(
         pass
     reason = f"not enough memory for a batch of {counted(records, 'record')}"
     reason += f", which needs {_describe_size(size)}"
-    advice = "use a smaller batch_size"
     if columns:
         largest = max(columns, key=_size_of_one)
         # The lengths of a padded column are a column with a hidden name.
         name = names_of(largest)[0].partition("\0")[0]
-        reason += f"; its column {name!r}, {largest.form}, needs "
-        reason += f"{_describe_size(_size_of_one(largest))} of that"
-        if name in padded:
-            advice += f" or {if_padded}"
-    raise MemoryError(f"{reason}: {advice}")
+        reason += f"; its column {name!r} needs {_describe_size(_size_of_one(largest))} of that"
+    raise MemoryError(f"{reason}: use a smaller batch_size, or shorter rows of padded columns")
 
 
 def _size_of_one(column: Column) -> int:

@@ -56,7 +56,7 @@ def in_arena(columns: Columns, allocate: Callable[[int], Tensor] = allocate_aren
         room.reserve_dense(tuple(group), dtype, shape) for (dtype, shape, _), group in dense.items()
     ]
     layout = [*same, *others]
-    arena = allocate_for(room.size, layout, records, columns.form.padded, allocate=allocate)
+    arena = allocate_for(room.size, layout, records, allocate)
     made = Columns(arena, layout, columns.form)
     for name, view in made.views().items():
         _copy(values[name], view)

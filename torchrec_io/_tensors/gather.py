@@ -107,7 +107,7 @@ def pad_rows(
         if isinstance(column, RaggedColumn) and column.name not in unpadded
     }
     spans = [(0, 0, source.count_records())]
-    made = _gathered([source], spans, to, new, allocate, if_padded="a smaller max_len")
+    made = _gathered([source], spans, to, new, allocate)
     if to.max_len is not None:
         for padding in source.form.padded.values():
             if padding.axes == (0,):
@@ -122,8 +122,6 @@ def _gathered(
     to: PaddedLength | None,
     new: Mapping[str, Padding],
     allocate: Callable[[int], Tensor],
-    *,
-    if_padded: str = "a VarLenFeature, which is not padded to the longest record",
 ) -> Columns:
     """Return a copy of rows in a new arena; see :func:`copy_rows`."""
     copy = copy_rows(sources, spans, to, new)
@@ -131,7 +129,7 @@ def _gathered(
     first = sources[0]
     padded = {**first.form.padded, **new} if new else first.form.padded
     count = int(np.asarray(spans)[:, 2].sum()) if len(spans) else 0
-    arena = allocate_for(copy.size, layout, count, padded, if_padded=if_padded, allocate=allocate)
+    arena = allocate_for(copy.size, layout, count, allocate)
     copy.write(arena.numpy())
     return Columns(arena, layout, first.form._replace(padded=padded))
 

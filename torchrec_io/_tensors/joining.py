@@ -97,9 +97,7 @@ def _gather_samples(samples: Sequence[Sample], allocate: Callable[[int], Tensor]
 def _copy_of(columns: Columns, allocate: Callable[[int], Tensor]) -> Columns:
     """Return a copy of columns, which are copied in one piece."""
     data = data_of(columns)
-    arena = allocate_for(
-        len(data), columns.layout, columns.count_records(), columns.form.padded, allocate=allocate
-    )
+    arena = allocate_for(len(data), columns.layout, columns.count_records(), allocate)
     np.copyto(arena.numpy(), data)
     return Columns(arena, columns.layout, columns.form)
 

@@ -55,7 +55,7 @@ def load_run(
             reads, randoms[: len(frames)], image_threads(), verify_crc=reader.verify_crc
         )
         arenas = [
-            allocate_for(block.layout.size, block.columns, len(block.block), allocate=allocate)
+            allocate_for(block.layout.size, block.columns, len(block.block), allocate)
             for block in located
         ]
         done = parser.fill(located, [arena.numpy() for arena in arenas])

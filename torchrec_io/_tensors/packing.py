@@ -230,9 +230,9 @@ class RowLayout:
             RaggedColumn(SEGMENT_LENGTHS, (layout.segment_offsets,), lengths),
         ]
         for column in located.columns:  # which have a row for each piece
-            columns += grouped(column.moved(room.size), layout.piece_offsets)
+            columns += grouped(column, layout.piece_offsets, room.size)
         size = room.size + located.layout.size
-        arena = allocate_for(size, columns, len(plan), allocate=allocate)
+        arena = allocate_for(size, columns, len(plan), allocate)
         out = arena.numpy()
         writer.write_pieces(
             out,

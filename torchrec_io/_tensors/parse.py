@@ -122,9 +122,7 @@ def _parse_refusing(
         raise _no_memory(block, error) from error
     if located.failures:
         return located.failures
-    arena = allocate_for(
-        located.layout.size, located.columns, len(block), parser.padded, allocate=allocate
-    )
+    arena = allocate_for(located.layout.size, located.columns, len(block), allocate)
     try:
         parser.fill([located], [arena.numpy()])
     except MemoryError as error:

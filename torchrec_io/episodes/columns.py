@@ -131,7 +131,7 @@ def gather(
     padded = {name: how for name, how in old.form.padded.items() if name not in steps}
     paths = {**old.form.paths, **{f"{VALID}/{name}": (VALID, name) for name in valid}}
     form = Form((*names, *masks), padded, paths, old.form.images)
-    tensor = allocate_for(room.size, columns, len(rows), padded, allocate=allocate)
+    tensor = allocate_for(room.size, columns, len(rows), allocate)
     made = tensor.numpy()
     copy.write(made)
     for name, column in placed.items():

@@ -78,12 +78,12 @@ class ExampleListParser(BlockParser):
         starts = [room.reserve(part.layout.size) for part in located]
         splits = room.reserve_numbers("int64", lists.offsets.shape)
         columns: list[Column] = []
-        for part, start in zip(located, starts, strict=True):
-            for column in part.columns:
-                moved = column.moved(start)
-                columns += grouped(moved, splits) if part is examples else [moved]
+        for column in examples.columns:
+            columns += grouped(column, splits, starts[-1])
+        for part in located[:-1]:  # the context, with which the arena begins
+            columns += part.columns
         count = len(lists.contexts)
-        tensor = allocate_for(room.size, columns, count, form.padded, allocate=self.allocate)
+        tensor = allocate_for(room.size, columns, count, self.allocate)
         arena = tensor.numpy()
         for parser, part, start in zip(parsers, located, starts, strict=True):
             parser.fill([part], [arena[start : start + part.layout.size]])
