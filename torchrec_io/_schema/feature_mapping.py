@@ -130,11 +130,7 @@ class FeatureMapping(Mapping[str, Feature]):
             names: Flat names of features, or names of dicts, which stand for all features in them.
         """
         kept = {each for name in names for each in self.names_of(name)}
-        parts = {
-            part: nested({name: specs[name] for name in specs if name in kept}, self._paths)
-            for part, specs in self.parts.items()
-        }
-        return type(self)(**parts)
+        return self._of_specs({name: self._all[name] for name in self._all if name in kept})
 
     def normalized(self, normalizations: Mapping[str, Normalize | None]) -> Self:
         """Return the schema with other values of ``normalize`` in some specs.
@@ -156,11 +152,15 @@ class FeatureMapping(Mapping[str, Feature]):
                 if "normalize" not in parameters_of(kind):
                     raise SchemaError(f"{with_article(kind.__name__)} cannot be normalized")
                 specs[name] = replace(specs[name], normalize=normalize)
+        return self._of_specs(specs).with_findings(self._findings, self._inspected)
+
+    def _of_specs(self, specs: Mapping[str, Feature]) -> Self:
+        """Return a schema with the same parts, of other specs by flat name."""
         parts = {
-            part: nested({name: specs[name] for name in names}, self._paths)
+            part: nested({name: specs[name] for name in names if name in specs}, self._paths)
             for part, names in self.parts.items()
         }
-        return type(self)(**parts).with_findings(self._findings, self._inspected)
+        return type(self)(**parts)
 
     def names_of(self, name: str) -> list[str]:
         """Return the flat names of a feature, or of the features in a dict; none if unknown."""
