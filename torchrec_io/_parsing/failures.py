@@ -79,22 +79,13 @@ class Failures:
 
         return cls(positions, failure_of)
 
-    def merged(self, others: Failures, kept: Ints) -> Failures:
-        """Add failures that were found in a block without the records of this object.
+    def moved(self, to: Ints) -> Failures:
+        """Return the failures by other positions.
 
         Args:
-            others: Failures of that block.
-            kept: Position in this block of each record of that block.
+            to: New position of each record of the block, ascending.
         """
-        positions = np.concatenate((self.positions, kept[others.positions]))
-        ascending = np.argsort(positions)
-        count = len(self.positions)
-
-        def failure_of(index: int) -> RecordFailure:
-            source = int(ascending[index])
-            return self[source] if source < count else others[source - count]
-
-        return Failures(positions[ascending], failure_of)
+        return Failures(to[self.positions], self._failure_of)
 
     def listed(self) -> list[RecordFailure]:
         """Return all failures, with their details."""

@@ -78,7 +78,7 @@ def parse_rows(
         return Loaded.of(batch, block.numbers, refused, block=block)
     failures = Failures.of(failed)
     kept = complement(failures.positions, len(block))
-    failures = failures.merged(refused, kept)
+    failures = Failures.joined([failures, refused.moved(kept)])
     return Loaded.of(batch, block.numbers, failures, kept=kept, block=block)
 
 
