@@ -135,13 +135,15 @@ def first_values(value: Any, count: int = 7) -> Any:
         value: The column, or rows of one.
         count: Largest length of the lists.
     """
+    if isinstance(value, bytes):
+        return value
     if isinstance(value, Tensor) and value.dim() == 0:
         number = value.item()
         return float(f"{number:.6g}") if isinstance(number, float) else number
     if isinstance(value, Sparse):
         return first_values(value.values, count)
-    rows = value[:count] if isinstance(value, (Tensor, list)) else value.first_rows(count)
-    return [row if isinstance(row, bytes) else first_values(row, min(count, 7)) for row in rows]
+    rows = value.flat() if isinstance(value, BytesArray) and not value.shape else value[:count]
+    return [first_values(row, min(count, 7)) for row in rows]
 
 
 def _text_of(column: BytesArray | Ragged, about: str) -> str:
@@ -293,13 +295,6 @@ class BytesArray(TensorParts):
         return self.shape == other.shape and self.flat() == other.flat()
 
     __hash__: ClassVar[None] = None  # type: ignore[assignment]  # its Tensors are mutable
-
-    def first_rows(self, count: int) -> list[bytes | BytesArray]:
-        """Internal interface: return the first rows; of long values, the first 100 bytes."""
-        if len(self.shape) > 1:
-            return [self[row] for row in range(min(count, len(self)))]
-        bounds = itertools.pairwise(self.offsets[: count + 1].tolist())
-        return [self.data[begin : min(end, begin + 100)].numpy().tobytes() for begin, end in bounds]
 
     def _about(self) -> str:
         device = "" if is_in_memory(self) else f", device='{self.data.device}'"
@@ -456,11 +451,6 @@ class Ragged(TensorParts):
             is_coalesced=True,
             check_invariants=False,
         )
-
-    def first_rows(self, count: int) -> list[Any]:
-        """Internal interface: return the first rows."""
-        bounds = itertools.pairwise(self.offsets[: count + 1].tolist())
-        return [_cut(self.values, begin, end) for begin, end in bounds]
 
     def _about(self) -> str:
         about = f"rows={len(self)}, dtype={name_kind(self.flat_values)}"
