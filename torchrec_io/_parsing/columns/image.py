@@ -143,60 +143,6 @@ def _decode_together(block: LocatedBlock, jobs: Sequence[ImageJob], arena: Arena
             job.decode_left(block, arena, column.missing())
 
 
-class PlannedImages(NamedTuple):
-    """Images of different sizes, whose shapes are known.
-
-    Attributes:
-        decoder: Decoder of the images.
-        spec: Position of their native spec.
-        elements: The images.
-        views: View of each image that is not decoded yet.
-        decoded: The other images, by their positions.
-    """
-
-    decoder: ImageDecoder
-    spec: int
-    elements: Elements
-    views: Views
-    decoded: dict[int, Any]
-
-    @property
-    def shapes(self) -> list[tuple[int, ...]]:
-        """Shape of each image; not valid if the block has failures."""
-        shape_of = self.decoder.feature.shape_of
-        shapes: list[tuple[int, ...]] = [shape_of(*size) for size in self.views["size"].tolist()]
-        for position, image in self.decoded.items():
-            if image is not None:
-                shapes[position] = image.shape
-        return shapes
-
-    def store_later(
-        self, block: LocatedBlock, offsets: Ints, size: tuple[int, int] | None = None
-    ) -> None:
-        """Decode and store the images once the arena is allocated.
-
-        Args:
-            block: The records.
-            offsets: Offset of the value of each image in the arena, in bytes.
-            size: Height and width of all values; by default those of each image.
-        """
-        left = np.setdiff1d(np.arange(len(offsets)), list(self.decoded))
-        if len(left):
-            part = self.elements.at(left)
-            ImageJob(self.decoder, self.spec, part, offsets[left], size, self.views[left]).plan(
-                block
-            )
-
-        def store(block: LocatedBlock, arena: Arena) -> None:
-            del block
-            for position, image in self.decoded.items():
-                shape = image.shape if size is None else self.decoder.feature.shape_of(*size)
-                numbers = Numbers(self.decoder.dtype, shape, int(offsets[position]))
-                self.decoder.store_in(image, view_of(arena, numbers))
-
-        block.finishers.append(store)
-
-
 class ImageDecoder(ElementDecoder):
     """Decoder of the values of an ImageFeature.
 
@@ -260,19 +206,38 @@ class ImageDecoder(ElementDecoder):
 
     def plan_each(
         self, block: LocatedBlock, spec: int, elements: Elements
-    ) -> tuple[list[tuple[int, ...]], Callable[[Ints], None]]:
-        planned = self.plan_images(block, spec, elements)
-        return planned.shapes, lambda offsets: planned.store_later(block, offsets)
+    ) -> tuple[list[tuple[int, ...]], Callable[..., None]]:
+        """Find the shape of each image. Those that native code cannot decode are decoded.
 
-    def plan_images(self, block: LocatedBlock, spec: int, elements: Elements) -> PlannedImages:
-        """Find the shape of each image. Those that native code cannot decode are decoded."""
+        Returns:
+            The shapes, and a function that stores the images, as for :class:`ElementDecoder`. It
+            also takes the height and width of all values; by default they are those of each image.
+        """
         views = self._views(block, spec, elements)
         self._find_natively(block, spec, elements, views)
         unknown = np.flatnonzero(views["image"][:, 0] == 0)
-        decoded = self.decode_all(block, spec, elements.at(unknown))
-        return PlannedImages(
-            self, spec, elements, views, dict(zip(unknown.tolist(), decoded, strict=True))
-        )
+        found = self.decode_all(block, spec, elements.at(unknown))
+        decoded = {at: image for at, image in zip(unknown.tolist(), found, strict=True) if image}
+        shapes = [self.feature.shape_of(*size) for size in views["size"].tolist()]
+
+        def store_later(offsets: Ints, size: tuple[int, int] | None = None) -> None:
+            left = np.setdiff1d(np.arange(len(offsets)), unknown)
+            if len(left):
+                part = elements.at(left)
+                ImageJob(self, spec, part, offsets[left], size, views[left]).plan(block)
+
+            def store(block: LocatedBlock, arena: Arena) -> None:
+                del block
+                for at, image in decoded.items():
+                    shape = image.shape if size is None else self.feature.shape_of(*size)
+                    numbers = Numbers(self.dtype, shape, int(offsets[at]))
+                    self.store_in(image, view_of(arena, numbers))
+
+            block.finishers.append(store)
+
+        return [
+            decoded[at].shape if at in decoded else shape for at, shape in enumerate(shapes)
+        ], store_later
 
     def decode_now(self, block: LocatedBlock, spec: int, elements: Elements) -> Pixels:
         """Decode images of the feature's ``size``, which is given, to ``[n, *shape]``."""
@@ -438,11 +403,11 @@ class _PaddedImageBuilder(DecodedBuilder):
 
     def lay_out(self, block: LocatedBlock) -> list[Column]:
         elements = Elements.of(block, self.first_spec)
-        planned = self.decoder.plan_images(block, self.first_spec, elements)
+        shapes, store_later = self.decoder.plan_each(block, self.first_spec, elements)
         if block.failures:
             return []
         axes = [1, 2] if self.feature.layout == "CHW" else [0, 1]
-        sides = np.array(planned.shapes, np.int64).reshape(-1, 3)[:, axes]
+        sides = np.array(shapes, np.int64).reshape(-1, 3)[:, axes]
         height, width = sides.max(axis=0, initial=0).tolist()
         lengths = block.layout.reserve_dense((self.padding.lengths,), "int64", sides.shape)
         block.write_later(Numbers("int64", lengths.shape, lengths.at), sides)
@@ -450,7 +415,7 @@ class _PaddedImageBuilder(DecodedBuilder):
         column = block.layout.reserve_dense((self.name,), self.decoder.dtype, (len(sides), *shape))
         step = math.prod(shape) * self.decoder.item_bytes
         offsets = column.at + step * np.arange(len(sides))
-        planned.store_later(block, offsets, (height, width))
+        store_later(offsets, (height, width))
         return [lengths, column]
 
 

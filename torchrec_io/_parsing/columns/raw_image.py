@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from ..._schema.stored_specs import RawFeature
 from ..layout import Numbers
 from .base import LocatedBlock
 from .elements import Elements
-from .image import ImageDecoder, ImageValue, PlannedImages
+from .image import ImageDecoder, ImageValue
 from .raw import RawDecoder
 
 
@@ -42,10 +43,12 @@ class RawImageDecoder(ImageDecoder):
         if self._have_shapes(block, spec, elements):
             super().fill_later(block, spec, elements, numbers)
 
-    def plan_images(self, block: LocatedBlock, spec: int, elements: Elements) -> PlannedImages:
+    def plan_each(
+        self, block: LocatedBlock, spec: int, elements: Elements
+    ) -> tuple[list[tuple[int, ...]], Callable[..., None]]:
         if self._have_shapes(block, spec, elements):
-            return super().plan_images(block, spec, elements)
-        return PlannedImages(self, spec, elements, self._views(block, spec, elements), {})
+            return super().plan_each(block, spec, elements)
+        return [], lambda _: None
 
     def find_views(self, block: LocatedBlock, spec: int, elements: Elements) -> Views:
         if self._have_shapes(block, spec, elements):
