@@ -431,5 +431,5 @@ def test_arguments_are_checked(tmp_path: Path, options: dict[str, Any]) -> None:
 
 
 def test_unknown_options_are_rejected(tmp_path: Path) -> None:
-    with pytest.raises(TypeError, match="unknown option 'shards'; the options are num_shards, max"):
+    with pytest.raises(TypeError, match="unknown option 'shards'; the options are on_error, allow"):
         convert(tmp_path, shards=3)

@@ -6,10 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal, NamedTuple
 
-import numpy as np
-
-from .. import _core
-from .._records.record_block import RecordBlock, RecordList
+from .._records.record_block import RecordBlock
 from .._records.scanned_block import raise_at_gaps
 from .._schema.specs import FixedLenFeature
 from .._storage.location import Location
@@ -17,6 +14,7 @@ from ..errors import SchemaError
 from ..inspection.inference import Finding, InferredParts, Inspected, make_findings, without_twin
 from ..inspection.record_sample import MaxRecords, RecordSample, choose_records
 from ..inspection.surveyor import Surveyor
+from .list_block import split_lists
 
 
 def infer_lists(
@@ -95,36 +93,14 @@ def _survey(sample: RecordSample, on_error: Literal["raise", "skip"]) -> _Lists 
     for piece in sample.pieces:
         for found in piece() if on_error == "skip" else raise_at_gaps(piece()):
             block = found.block
-            parts = _core.split_lists(block.native())
-            if parts.failures or _have_values(block):
+            parts, failures = split_lists(block)
+            if failures or _have_values(block):
                 return None
             records += len(block)
-            if examples.add(_examples_of(block, parts)).rejected:
-                return None
-            if contexts.add(_contexts_of(block, parts)).rejected:
+            if examples.add(parts.examples).rejected or contexts.add(parts.contexts).rejected:
                 return None
     has_values = any(summary.present for summary in examples.result().context.values())
     return _Lists(records, contexts, examples) if has_values else None
-
-
-def _examples_of(block: RecordBlock, parts: _core.ListParts) -> RecordBlock:
-    owners = np.repeat(np.arange(len(block)), np.diff(parts.example_splits))
-    starts = block.starts[owners] + parts.example_offsets
-    return RecordBlock(block.buffer, starts, parts.example_sizes, owners)
-
-
-def _contexts_of(block: RecordBlock, parts: _core.ListParts) -> RecordList:
-    """Return the context of each record that has one. Protobuf merges several by joining them."""
-    contexts: dict[int, bytes] = {}
-    for record, offset, size in zip(
-        parts.context_records.tolist(),
-        parts.context_offsets.tolist(),
-        parts.context_sizes.tolist(),
-        strict=True,
-    ):
-        data = bytes(block.view(record)[offset : offset + size])
-        contexts[record] = contexts.get(record, b"") + data
-    return RecordList.of(contexts.values())
 
 
 def _have_values(block: RecordBlock) -> bool:
