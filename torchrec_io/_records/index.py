@@ -38,7 +38,7 @@ from ..errors import (
 )
 from .formats import TFRECORD, Progress, RecordFormat, ScanResult
 from .index_file import MAGIC, SUFFIX, IndexFacts, IndexFile, encode_index
-from .text_index import find_gaps, format_text, parse_text
+from .text_index import format_text, parse_text, records_left_out
 
 if TYPE_CHECKING:
     from .._storage.seek_points import SeekPointRecorder, SeekPoints
@@ -198,7 +198,6 @@ class RecordIndex:
         data_path: StrPath | None = None,
         *,
         format: RecordFormat = TFRECORD,  # noqa: A002  # as RecordFileDataset has it
-        allow_missing: bool = False,
         storage_options: StorageOptions = None,
     ) -> RecordIndex:
         """Load an index file, and check that it matches its data file.
@@ -207,7 +206,6 @@ class RecordIndex:
             path: Index file (``.tfidx`` or text), or a data file with its ``.tfidx`` beside it.
             data_path: Data file. Default: the name of the index file without its last suffix.
             format: Record format of the data file.
-            allow_missing: Whether the index may leave out records of the data file.
             storage_options: Options of a remote object; see :class:`TFRecordDataset`.
 
         Raises:
@@ -226,20 +224,14 @@ class RecordIndex:
         if not name.endswith(SUFFIX) and read_bytes(file, 0, len(MAGIC)) != MAGIC:
             if format.code != TFRECORD.code:
                 raise IndexFormatError("text indexes exist only for TFRecord files", path=name)
-            return cls.from_text(location, data, allow_missing=allow_missing)
+            return cls.from_text(location, data)
         index = cls(data, IndexFile.read(file), format)
         index.check_fresh()
-        index._check_complete(allow_missing)
         return index
 
     @classmethod
     def from_text(
-        cls,
-        path: StrPath,
-        data_path: StrPath,
-        *,
-        allow_missing: bool = False,
-        storage_options: StorageOptions = None,
+        cls, path: StrPath, data_path: StrPath, *, storage_options: StorageOptions = None
     ) -> RecordIndex:
         """Import a text index as written by ``tfrecord2idx`` of DALI and ``tfrecord``.
 
@@ -249,7 +241,6 @@ class RecordIndex:
         Args:
             path: Text index.
             data_path: Data file.
-            allow_missing: Whether the index may leave out records of the data file.
             storage_options: Options of a remote object; see :class:`TFRecordDataset`.
 
         Raises:
@@ -268,10 +259,10 @@ class RecordIndex:
                 "another file",
                 path=name,
             )
-        gaps = find_gaps(frames, size)
-        content = encode_index(data, np.ascontiguousarray(frames[:, 0]), end, gaps=gaps)
+        if end < size:
+            raise records_left_out(end, size, name)
+        content = encode_index(data, np.ascontiguousarray(frames[:, 0]), end)
         index = cls(location, IndexFile.decode(content, name))
-        index._check_complete(allow_missing)
         index.data_stamp = data.stamp
         return index
 
@@ -404,7 +395,7 @@ class RecordIndex:
 
     @property
     def gaps(self) -> list[_core.Gap]:
-        """Parts of the stream without records, because of damage or because of a text index."""
+        """Parts of the stream without records, because of damage."""
         return self.file.core.gaps
 
     @property
@@ -412,13 +403,12 @@ class RecordIndex:
         """Damage that ended indexing the file early, if there was any."""
         if self._damage is None and self.is_loaded:
             for gap in self.gaps:
-                if gap.kind is _core.GapKind.damaged:
-                    return CorruptRecordError(
-                        "the rest of the file was lost to damage when it was indexed",
-                        path=self.data_path,
-                        record=len(self),
-                        offset=gap.begin,
-                    )
+                return CorruptRecordError(
+                    "the rest of the file was lost to damage when it was indexed",
+                    path=self.data_path,
+                    record=len(self),
+                    offset=gap.begin,
+                )
         return self._damage
 
     @property
@@ -570,15 +560,6 @@ class RecordIndex:
             )
         if compression is not None:
             file.seek_points  # noqa: B018  # raises an error if they are invalid
-
-    def _check_complete(self, allow_missing: bool) -> None:
-        for gap in self.gaps:
-            if gap.kind is _core.GapKind.left_out and not allow_missing:
-                raise StaleIndexError(
-                    f"the index leaves out bytes {gap.begin:,} to {gap.end:,} of the data file: "
-                    "build it again. RecordIndex.load(allow_missing=True) accepts it",
-                    path=self.file.name,
-                )
 
 
 def _read_again(data: Location, record_format: RecordFormat, path: str, head: bytes) -> RecordIndex:

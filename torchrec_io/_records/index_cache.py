@@ -133,7 +133,7 @@ class IndexSearch(NamedTuple):
             if self.compression not in ("auto", index.compression):
                 reason = "the index is of another compression"
             elif index.gaps:
-                # Scanning the file tells what is damaged, and finds all that a text index left out.
+                # Scanning the file tells what is damaged.
                 reason = "the index has gaps"
             if reason is not None:
                 raise StaleIndexError(reason, path=place.name)

@@ -6,9 +6,8 @@ import io
 
 import numpy as np
 
-from .. import _core
 from .._storage.byte_source import ByteSource, Ints, Offsets, read_bytes
-from ..errors import IndexFormatError
+from ..errors import IndexFormatError, StaleIndexError
 from .formats import TFRECORD
 
 
@@ -23,6 +22,7 @@ def parse_text(file: ByteSource) -> Offsets:
 
     Raises:
         IndexFormatError: If a line is malformed, or the frames overlap.
+        StaleIndexError: If frames are left out.
     """
     name = file.path
     frames: list[tuple[int, int]] = []
@@ -35,9 +35,9 @@ def parse_text(file: ByteSource) -> Offsets:
                 f"line {number} of the index is not 'offset size': {line[:40]!r}", path=name
             )
         offset, size = int(fields[0]), int(fields[1])
-        # A frame before this one may be left out: at least its header and its checksum.
-        follows = offset == expected or offset >= expected + TFRECORD.overhead_bytes
-        if not follows or size < TFRECORD.overhead_bytes:
+        if offset >= expected + TFRECORD.overhead_bytes:
+            raise records_left_out(expected, offset, name)
+        if offset != expected or size < TFRECORD.overhead_bytes:
             raise IndexFormatError(
                 f"line {number} of the index: a frame of size {size} at offset {offset} cannot "
                 f"follow one that ends at {expected}",
@@ -48,17 +48,12 @@ def parse_text(file: ByteSource) -> Offsets:
     return np.array(frames, np.uint64).reshape(-1, 2)
 
 
-def find_gaps(frames: Offsets, size: int) -> list[_core.Gap]:
-    """Return the parts of a data file that frames leave out.
-
-    Args:
-        frames: Offset and size of each frame; uint64 ``[n, 2]``.
-        size: Size of the data file in bytes.
-    """
-    begins = np.concatenate((np.zeros(1, np.uint64), frames.sum(axis=1)))
-    ends = np.append(frames[:, 0], np.uint64(size))
-    parts = np.stack((begins, ends), axis=1)[begins != ends]
-    return [_core.Gap(begin, end, _core.GapKind.left_out) for begin, end in parts.tolist()]
+def records_left_out(begin: int, end: int, path: str) -> StaleIndexError:
+    """Return the error of an index that leaves out some bytes of its data file."""
+    return StaleIndexError(
+        f"the index leaves out bytes {begin:,} to {end:,} of the data file: build it again",
+        path=path,
+    )
 
 
 def format_text(starts: Ints, ends: Ints) -> bytes:
