@@ -5,8 +5,6 @@ from __future__ import annotations
 import functools
 import itertools
 import multiprocessing
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -265,7 +263,6 @@ def test_description(paths: list[str]) -> None:
     )
     assert several.describe().splitlines() == [
         "yields: batches of 4 records, by number",
-        "collated by: pad_collate",
         f"read by: 2 worker processes (forkserver), {kept}; a batch crosses as one buffer",
         "page-locked memory: no, as requested",
         "device: cpu, nothing to copy",
@@ -274,8 +271,6 @@ def test_description(paths: list[str]) -> None:
     assert "those of the workers; must be resumed with as many" in (
         make(paths, "stream", 2).describe()
     )
-    made = make(paths, "batches", collate_fn=tio.pad_collate(buckets=(4,))).describe()
-    assert "collated by: pad_collate(fill=0, max_len=None, buckets=(4,), pin_memory=False)" in made
     assert "samples, one by one" in make(paths, "samples").describe()
     by_length = tio.TFRecordDataset(paths, SCHEMA, batch_tokens=9, length_key="tokens")
     text = "of any number of records of similar length, 9 tokens at most"
@@ -477,32 +472,3 @@ def test_a_random_sampler_cannot_be_resumed_in_an_epoch(paths: list[str]) -> Non
             loader.load_state_dict(state)
         with pytest.raises(tio.StateMismatchError, match="another order each time"):
             loader.resume(epoch=0, batches=1)
-
-
-def test_workers_that_cannot_import_the_program(paths: list[str]) -> None:
-    program = f"""
-import torchrec_io as tio
-class Doubled:
-    def __call__(self, batch):
-        return batch
-dataset = tio.TFRecordDataset({paths!r}, {{"id": "int64"}}, batch_size=8)
-doubled = dataset.replace(transform=Doubled())
-for each, method in ((doubled, "fork"), (dataset, "spawn"), (doubled, "spawn")):
-    print(len(list(tio.make_loader(each, num_workers=1, multiprocessing_context=method))))
-"""
-    ways: list[tuple[list[str], int, str]] = [(["-c", program], 2, "Doubled")]
-    ways.append((["-"], 1, "this program"))
-    for arguments, count, name in ways:  # python -c is like a notebook
-        done = subprocess.run(
-            [sys.executable, *arguments],
-            input=program,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.stdout == "4\n" * count
-        assert done.stderr.splitlines()[-1] == (
-            f"ValueError: worker processes cannot import {name}, which is in no file, but in a "
-            "notebook, python -c or standard input: move it to a module, or use "
-            "multiprocessing_context='fork'"
-        )

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import functools
 import multiprocessing
-import os
-import pickle
-import sys
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sized
 from typing import (
     TYPE_CHECKING,
@@ -34,7 +30,7 @@ from torch.utils.data import (
 )
 
 from .._datasets.base import Item_co, RecordDataset
-from .._datasets.description import describe_records, describe_share
+from .._datasets.description import describe_share
 from .._datasets.epochs import NewWeights
 from .._datasets.lost_items import report_lost_items
 from .._datasets.options import ReplaceOptions, change_options
@@ -400,12 +396,8 @@ def make_loader(
         raise TypeError(
             f"dataset must be one of torchrec_io or have __getitem__ and __len__, got {dataset!r}"
         )
-    if num_workers and _method_of(multiprocessing_context) != "fork":
-        _check_importable((dataset, collate_fn, worker_init_fn))
     described = [
         f"yields: {_about_items(dataset, batch_size)}",
-        *_about_functions(dataset, collate_fn),
-        *_about_selection(dataset),
         *describe_images(dataset),
         _about_processes(dataset, num_workers, multiprocessing_context),
         _about_pinning(wanted, pin_memory, on_cuda=on_cuda),
@@ -564,14 +556,6 @@ def _knows_rank(sampler: Any) -> bool:
 # ---- descriptions ----
 
 
-def _name_of(function: Any) -> str:
-    if isinstance(function, functools.partial):
-        options = ", ".join(f"{name}={value!r}" for name, value in function.keywords.items())
-        return f"{_name_of(function.func)}({options})"
-    name: str | None = getattr(function, "__name__", None)
-    return name or repr(function)
-
-
 def _about_items(dataset: Any, batch_size: int | None) -> str:
     """Describe the items of a loader."""
     if not isinstance(dataset, RecordDataset):
@@ -595,24 +579,6 @@ def _about_items(dataset: Any, batch_size: int | None) -> str:
     return f"{kind}, of {size} of similar length{most}"
 
 
-def _about_functions(dataset: Any, collate_fn: Callable[[Any], Any] | None) -> Iterator[str]:
-    """Describe the functions of the user that make the items."""
-    if collate_fn is not None:
-        yield f"collated by: {_name_of(collate_fn)}"
-    if isinstance(dataset, RecordDataset):
-        transform = dataset._session.pipeline.options["transform"]
-        if transform is not None:
-            yield f"transformed by: {_name_of(transform)}"
-
-
-def _about_selection(dataset: Any) -> Iterator[str]:
-    """Describe which records of the files the dataset has, if these are not all."""
-    if isinstance(dataset, SelectingDataset):
-        order = dataset._record_order
-        if len(order) < order.total:
-            yield f"selected: {describe_records(order)}"
-
-
 def _about_processes(dataset: Any, num_workers: int, context: Any) -> str:
     if num_workers == 0:
         threads = 1
@@ -631,38 +597,6 @@ def _method_of(context: Any) -> str:
     """Return the start method of processes, without fixing it as the getter's default does."""
     known = getattr(context, "_name", context) or multiprocessing.get_start_method(allow_none=True)
     return known or multiprocessing.get_all_start_methods()[0]
-
-
-class _MainFinder(pickle.Pickler):
-    """Finds what is pickled as a name of ``__main__``."""
-
-    found: str | None = None
-
-    def persistent_id(self, item: Any) -> None:
-        if getattr(item, "__module__", None) == "__main__":
-            self.found = getattr(item, "__qualname__", self.found)
-
-
-def _check_importable(parts: Any) -> None:
-    """Check that processes that are not forked can import what they need.
-
-    Raises:
-        ValueError: If it is in no file.
-    """
-    file = getattr(sys.modules["__main__"], "__file__", None)
-    if file not in (None, "<stdin>"):
-        return
-    with open(os.devnull, "wb") as sink:
-        finder = _MainFinder(sink)
-        with contextlib.suppress(Exception):  # a DataLoader reports what cannot be pickled
-            finder.dump(parts)
-    name = "this program" if file else finder.found  # of standard input they import everything
-    if name is not None:
-        raise ValueError(
-            f"worker processes cannot import {name}, which is in no file, but in a notebook, "
-            "python -c or standard input: move it to a module, or use "
-            "multiprocessing_context='fork'"
-        )
 
 
 def _about_pinning(wanted: bool, asked: bool | None, *, on_cuda: bool) -> str:
