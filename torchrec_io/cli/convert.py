@@ -60,13 +60,12 @@ def _convert(
         result = run_job(functools.partial(_export, function, files, destination, given))
         print_result(result, as_json=as_json)
         return
-    if allow_missing:
-        raise typer.BadParameter("--allow-missing needs --to: it is about shards of TFRecord files")
     kind = kind or _kind_of(sources[0])
     if kind == "images" and len(sources) > 1:
         raise typer.BadParameter("--from images takes a single folder")
     function = getattr(conversions, f"from_{kind}")
     check_options(function, given, f"--from {kind}")
+    given["allow_missing"] = allow_missing
     source = sources[0] if kind == "images" else sources
     result = run_job(functools.partial(function, source, destination, **given))
     if as_json:

@@ -9,7 +9,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Annotated, Any, ParamSpec
+from typing import Annotated, Any, ParamSpec, get_args, get_type_hints
 
 import typer
 from typer import Argument, BadParameter, Option
@@ -60,7 +60,8 @@ def command(
     def decorate(function: Callable[..., None]) -> Callable[..., None]:
         found = signature or inspect.signature(function, eval_str=True)
         text, *sections = _SECTION.split(inspect.cleandoc(function.__doc__ or ""))
-        helps = dict(_ENTRY.findall("".join(sections)))
+        # Where several entries have the same name, the first one counts.
+        helps = dict(reversed(_ENTRY.findall("".join(sections))))
         names = {f"``{name}``": option_name(name) for name in found.parameters}
         made: Any = functools.wraps(function)(_interruptible(calls or function))
         made.__doc__ = _plain(text, names)
@@ -137,14 +138,12 @@ def cluster_function(name: str, options: dict[str, Any]) -> Callable[..., Any]:
 
 def check_options(function: Callable[..., Any], options: Iterable[str], choice: str) -> None:
     """Refuse options that are not arguments of a function, which an option has chosen."""
-    parameters = inspect.signature(function).parameters
+    parameters = inspect.signature(function, eval_str=True).parameters
     allowed = {*parameters}
-    if "options" in parameters:
-        from .. import convert  # noqa: PLC0415  # rarely needed
-
-        # The annotation is the text "Unpack[Options]", or of another TypedDict.
-        _, _, kind = parameters["options"].annotation.removesuffix("]").partition("[")
-        allowed |= {*getattr(convert, kind).__annotations__}
+    for each in parameters.values():
+        if each.kind is each.VAR_KEYWORD:
+            [kind] = get_args(each.annotation)
+            allowed |= get_type_hints(kind).keys()
     for name in options:
         if name not in allowed:
             raise BadParameter(f"{option_name(name)} cannot be used with {choice}")

@@ -5,13 +5,14 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, get_args, get_type_hints
 
 from typer import Argument, Option
 
 from .. import cluster, tools
 from .._storage.compression import CompressionChoice
 from .._storage.local import StrPath
+from ..tools.options import DEFAULTS, CopyOptions, InputOptions, RewriteOptions
 from ..tools.repairing import OutputCompression
 from .options import DEFAULT_JOBS, cluster_function, command, files_of, given_options
 from .parsers import parse_fractions, parse_list, parse_size
@@ -51,6 +52,9 @@ _KINDS: dict[Any, Any] = {
     OutputCompression: Literal["same", "none", "gzip", "zlib", "zstd"],
     CompressionChoice: Literal["auto", "none", "gzip", "zlib", "zstd"],
 }
+# Their docstrings describe the keyword options of tools.
+_OPTION_KINDS = (InputOptions, RewriteOptions, CopyOptions)
+_DEFAULTS: Mapping[str, Any] = {**DEFAULTS}
 # Parameters that are for programs alone.
 _NO_OPTIONS = ("watcher", "storage_options")
 
@@ -70,7 +74,7 @@ def _command_of(
         options: Options that other commands do not have.
     """
     name = tool.__name__
-    parameters = inspect.signature(tool, eval_str=True).parameters
+    texts = (each.__doc__ for each in (tool, *_OPTION_KINDS))
 
     def call(*, as_json: bool = False, ray: str | None = None, **values: Any) -> None:
         given = given_options(values)
@@ -88,14 +92,32 @@ def _command_of(
             default=DEFAULT_JOBS if each.name == "jobs" else each.default,
             kind=each.KEYWORD_ONLY,
         )
-        for each in parameters.values()
+        for each in _parameters_of(tool)
         if each.name not in _NO_OPTIONS
     ]
     added = inspect.signature(call, eval_str=True).parameters
     taken += [added["ray"]] if name in dir(cluster) else []
     taken += [added["as_json"]]
-    call.__name__, call.__doc__ = name, tool.__doc__
+    call.__name__ = name
+    call.__doc__ = "\n\n".join(inspect.cleandoc(text or "") for text in texts)
     return command(inspect.Signature(taken), **options)(call)
+
+
+def _parameters_of(tool: Callable[..., Any]) -> list[inspect.Parameter]:
+    """Return the parameters of a function, with one for each of its keyword options."""
+    parameters = []
+    for each in inspect.signature(tool, eval_str=True).parameters.values():
+        if each.kind is not each.VAR_KEYWORD:
+            parameters.append(each)
+            continue
+        [options] = get_args(each.annotation)
+        parameters += [
+            each.replace(
+                name=name, kind=each.KEYWORD_ONLY, annotation=kind, default=_DEFAULTS[name]
+            )
+            for name, kind in get_type_hints(options).items()
+        ]
+    return parameters
 
 
 COMMANDS: dict[str, Callable[..., None]] = {

@@ -3,7 +3,6 @@ from .file_export import to_files as to_files
 from .image_import import from_images as from_images
 from .jsonl_import import from_jsonl as from_jsonl
 from .npz_import import from_npz as from_npz
-from .options import ExportOptions as ExportOptions
 from .options import Options as Options
 from .parquet_import import from_parquet as from_parquet
 from .table_export import to_csv as to_csv

@@ -13,13 +13,14 @@ from .._storage.ordered_pool import OrderedPool
 from .._storage.outputs import refuse_existing
 from .._storage.paths import expand_paths, has_data_suffix
 from .._writing.output_group import OutputGroup
-from .._writing.shards import ShardFiles, refuse_shards
+from .._writing.shards import refuse_shards
 from ..errors import ConversionError, TorchRecIOError
 from ..inspection.surveyor import Survey, Surveyor
+from ..tools.options import CopyOptions, open_shards, with_defaults
 from ..tools.outputs import check_file_name, refuse_inputs, refuse_shard_inputs
 from ..tools.report import JobReport, Result
 from .columns import FoundType, add_types
-from .options import Options, check_options
+from .options import Options
 
 Item = TypeVar("Item")
 
@@ -61,11 +62,9 @@ class Conversion:
     """
 
     def __init__(self, destination: StrPath, options: Options) -> None:
-        check_options(options, Options)
-        self.report: JobReport = JobReport(options.get("on_error", "raise"), options.get("watcher"))
-        self._options = options
-        self._jobs = options.get("jobs", 1)
-        self._force = options.get("force", False)
+        self._options: CopyOptions = with_defaults(options, Options)
+        self.report: JobReport = JobReport(self._options["on_error"], self._options["watcher"])
+        self._force = self._options["force"]
         self._sources: list[Location] = []
         self._num_shards = options.get("num_shards")
         self._max_bytes = options.get("max_bytes")
@@ -78,7 +77,7 @@ class Conversion:
 
     def locate(self, path: StrPath) -> Location:
         """Return the location of a source or output."""
-        return Location.of(path, self._options.get("storage_options"))
+        return Location.of(path, self._options["storage_options"])
 
     def source_files(self, sources: StrPath | Iterable[StrPath]) -> list[Location]:
         """Return the files to convert.
@@ -92,7 +91,8 @@ class Conversion:
         self._sources = expand_paths(
             sources,
             tfrecord_names=False,
-            storage_options=self._options.get("storage_options"),
+            allow_missing=self._options["allow_missing"],
+            storage_options=self._options["storage_options"],
         )
         for file in self._sources:
             if not file.is_seekable():
@@ -125,7 +125,7 @@ class Conversion:
             ConversionError: If a column has both numbers and text.
         """
         types: dict[str, FoundType] = {}
-        with OrderedPool(work, self._jobs, processes=True) as pool:
+        with OrderedPool(work, self._options["jobs"], processes=True) as pool:
             for found in pool.map(pieces):
                 add_types(types, found.types)
                 self.report.add(0, found.size)
@@ -154,21 +154,14 @@ class Conversion:
                 record to write.
         """
         report, surveyor = self.report, Surveyor()
-        compression, index = self._options.get("compression"), self._options.get("index", True)
+        compression, index = self._options["compression"], self._options["index"]
+        sizes = self._num_shards, self._max_bytes
         with (
-            OrderedPool(work, self._jobs, processes=processes) as pool,
+            OrderedPool(work, self._options["jobs"], processes=processes) as pool,
             OutputGroup(force=self._force) as group,
         ):
             output = (
-                ShardFiles(
-                    group,
-                    self._name,
-                    self._num_shards,
-                    max_bytes=self._max_bytes,
-                    compression=compression,
-                    index=index,
-                    replaces_others=self._force,
-                )
+                open_shards(group, self._name, *sizes, self._options)
                 if self._is_sharded
                 else group.open_records(self._name, compression, index=index)
             )

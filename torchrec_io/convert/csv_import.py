@@ -71,7 +71,7 @@ def from_csv(
             If all columns have a type, files are read once.
         options: Keyword options of all conversions, see :class:`Options`: ``num_shards``,
             ``max_bytes``, ``compression``, ``index``, ``force``, ``jobs``, ``on_error``,
-            ``watcher`` and ``storage_options``.
+            ``allow_missing``, ``watcher`` and ``storage_options``.
 
     Returns:
         Paths, schema, counts and errors of the conversion.

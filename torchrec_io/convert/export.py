@@ -21,10 +21,11 @@ from ..inspection.inference import InferredParts, infer_surveyed
 from ..inspection.record_sample import all_records
 from ..inspection.survey_files import survey_sample
 from ..inspection.surveyor import Survey, Surveyor
+from ..tools.options import InputOptions, open_inputs, with_defaults
 from ..tools.outputs import refuse_inputs
 from ..tools.record_files import RecordFiles
 from ..tools.report import JobReport, Result
-from .options import ColumnOptions, ExportOptions, check_options
+from .options import ColumnOptions
 
 # What to do about a record that does not fit a schema that was given.
 _REMEDY = (
@@ -68,20 +69,15 @@ class Export:
     def __init__(
         self,
         paths: StrPath | Iterable[StrPath],
-        options: ExportOptions,
+        options: InputOptions,
         outputs: Iterable[Location] = (),
     ) -> None:
-        check_options(options, ExportOptions)
-        self.report: JobReport = JobReport(options.get("on_error", "raise"), options.get("watcher"))
-        self.files: RecordFiles = RecordFiles(
-            paths,
-            self.report,
-            allow_missing=options.get("allow_missing", False),
-            storage_options=options.get("storage_options"),
-        )
+        given = with_defaults(options, InputOptions)
+        self.files: RecordFiles = open_inputs(paths, given)
+        self.report: JobReport = self.files.report
         refuse_inputs(self.files.locations, outputs)
         self.survey: Survey | None = None
-        self._jobs = options.get("jobs", 1)
+        self._jobs = given["jobs"]
         self._surveyor = Surveyor(with_values=False)
 
     def choose(

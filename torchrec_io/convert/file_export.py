@@ -16,10 +16,10 @@ from .._storage.location import Location
 from .._writing.named_file import open_named
 from .._writing.output_group import OutputGroup
 from ..errors import DecodeError
+from ..tools.options import InputOptions
 from ..tools.report import Result
 from .export import Export
 from .file_names import name_of, suffix_of
-from .options import ExportOptions
 
 _REMEDY = 'every record must have one value; skip other records with on_error="skip"'
 
@@ -31,7 +31,7 @@ def to_files(
     *,
     name_from: str | None = None,
     by_class: str | None = None,
-    **options: Unpack[ExportOptions],
+    **options: Unpack[InputOptions],
 ) -> Result:
     """Write a bytes feature of each record as a separate file.
 
@@ -48,7 +48,7 @@ def to_files(
             the name is the number of the record, in nine digits.
         by_class: Name of a feature with the folder of the file: one bytes value or integer in each
             record.
-        options: Keyword options of all conversions from TFRecord, see :class:`ExportOptions`:
+        options: Keyword options, see :class:`torchrec_io.tools.InputOptions`:
             ``on_error``, ``allow_missing``, ``jobs``, ``watcher`` and ``storage_options``.
 
     Returns:

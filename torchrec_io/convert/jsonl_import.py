@@ -61,7 +61,7 @@ def from_jsonl(
             cast.
         options: Keyword options of all conversions, see :class:`Options`: ``num_shards``,
             ``max_bytes``, ``compression``, ``index``, ``force``, ``jobs``, ``on_error``,
-            ``watcher`` and ``storage_options``.
+            ``allow_missing``, ``watcher`` and ``storage_options``.
 
     Returns:
         Paths, schema, counts and errors of the conversion.

@@ -52,7 +52,7 @@ def from_parquet(
             string are in ISO format.
         options: Keyword options of all conversions, see :class:`Options`: ``num_shards``,
             ``max_bytes``, ``compression``, ``index``, ``force``, ``jobs``, ``on_error``,
-            ``watcher`` and ``storage_options``.
+            ``allow_missing``, ``watcher`` and ``storage_options``.
 
     Returns:
         Paths, schema, counts and errors of the conversion.

@@ -23,13 +23,14 @@ from .._writing.shards import find_shards, refuse_shards, shards_of
 from ..checks import check_integer
 from ..errors import SchemaError
 from ..inspection.byte_formats import EMPTY, TEXT
+from ..tools.options import InputOptions
 from ..tools.outputs import check_file_name
 from ..tools.report import Result
 from . import arrow as pa
 from .arrow_columns import list_array
 from .arrow_rows import cast_column
 from .export import Export, StoredBlock
-from .options import ColumnOptions, ExportOptions
+from .options import ColumnOptions
 
 # Approximate limits of a row group, which is the amount of data in memory.
 _MAX_RECORDS = 1 << 16
@@ -47,7 +48,7 @@ def to_parquet(
     exclude: Collection[str] = (),
     num_shards: int | None = None,
     force: bool = False,
-    **options: Unpack[ExportOptions],
+    **options: Unpack[InputOptions],
 ) -> Result:
     """Write records as rows of Parquet files.
 
@@ -77,7 +78,7 @@ def to_parquet(
         num_shards: Number of files ``name-00000-of-00008.parquet`` and so on, each with consecutive
             records. By default there is one file ``name.parquet``.
         force: Whether outputs that exist are replaced. By default they are refused.
-        options: Keyword options of all conversions from TFRecord, see :class:`ExportOptions`:
+        options: Keyword options, see :class:`torchrec_io.tools.InputOptions`:
             ``on_error``, ``allow_missing``, ``jobs``, ``watcher`` and ``storage_options``.
 
     Returns:
@@ -113,7 +114,7 @@ def to_csv(
     exclude: Collection[str] = (),
     num_shards: int | None = None,
     force: bool = False,
-    **options: Unpack[ExportOptions],
+    **options: Unpack[InputOptions],
 ) -> Result:
     """Write records as rows of CSV files, with a header.
 
@@ -131,7 +132,7 @@ def to_csv(
         num_shards: Number of files ``name-00000-of-00008.csv`` and so on, each with consecutive
             records. By default there is one file ``name.csv``.
         force: Whether outputs that exist are replaced. By default they are refused.
-        options: Keyword options of all conversions from TFRecord, see :class:`ExportOptions`:
+        options: Keyword options, see :class:`torchrec_io.tools.InputOptions`:
             ``on_error``, ``allow_missing``, ``jobs``, ``watcher`` and ``storage_options``.
 
     Returns:
@@ -163,7 +164,7 @@ def _outputs(
     destination: StrPath,
     suffix: str,
     num_shards: int | None,
-    options: ExportOptions,
+    options: InputOptions,
     *,
     force: bool,
 ) -> tuple[list[Location], list[Location]]:

@@ -27,11 +27,11 @@ from .._writing.output_group import OutputGroup
 from .._writing.shards import find_shards, refuse_shards
 from ..checks import check_integer
 from ..errors import DecodeError
+from ..tools.options import InputOptions
 from ..tools.outputs import check_file_name, refuse_inputs
 from ..tools.report import Result
 from .export import Export
 from .file_names import name_of, suffix_of
-from .options import ExportOptions
 
 _SHARD_SUFFIX = re.compile(r"-\d{6}\.tar")
 # WebDataset's tar_file_iterator skips files with such names, and group_by_keys uses them itself.
@@ -50,7 +50,7 @@ def to_webdataset(
     extensions: Mapping[str, str] | None = None,
     max_bytes: int | None = None,
     force: bool = False,
-    **options: Unpack[ExportOptions],
+    **options: Unpack[InputOptions],
 ) -> Result:
     """Write records as samples of ``name-000000.tar``, ``name-000001.tar`` and so on.
 
@@ -84,7 +84,7 @@ def to_webdataset(
         max_bytes: Largest size of a tar file in bytes, unless a single sample is larger. By default
             there is one tar file.
         force: Whether outputs that exist are replaced. By default they are refused.
-        options: Keyword options of all conversions from TFRecord, see :class:`ExportOptions`:
+        options: Keyword options, see :class:`torchrec_io.tools.InputOptions`:
             ``on_error``, ``allow_missing``, ``jobs``, ``watcher`` and ``storage_options``.
 
     Returns:

@@ -1,3 +1,6 @@
+from .options import CopyOptions as CopyOptions
+from .options import InputOptions as InputOptions
+from .options import RewriteOptions as RewriteOptions
 from .rearrange import merge as merge
 from .rearrange import reshard as reshard
 from .rearrange import split as split

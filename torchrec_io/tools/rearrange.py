@@ -9,53 +9,36 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from contextlib import closing
+from typing import Unpack
 
 import numpy as np
 
 from .._order.selection import Numbers, Selection, Subset
 from .._order.shuffle import check_seed
 from .._order.split import parse_slice, split_indexed
-from .._storage.compression import Compression
 from .._storage.local import StrPath
 from .._storage.location import Location
-from .._storage.remote.options import StorageOptions
 from .._writing.output_group import OutputGroup
-from .._writing.shards import ShardFiles
 from ..checks import check_integer
+from .options import CopyOptions, open_inputs, open_shards, with_defaults
 from .outputs import check_file_name, copy_records, refuse_inputs, refuse_shard_inputs
 from .record_files import RecordFiles
-from .report import JobReport, OnError, Result, Watcher
+from .report import Result
 
 
 def merge(
     paths: StrPath | Iterable[StrPath],
     output: StrPath,
-    *,
-    compression: Compression | None = None,
-    index: bool = True,
-    force: bool = False,
-    on_error: OnError = "raise",
-    allow_missing: bool = False,
-    jobs: int = 1,
-    watcher: Watcher | None = None,
-    storage_options: StorageOptions = None,
+    **options: Unpack[CopyOptions],
 ) -> Result:
     """Write the records of all files to one file, in the order of the files.
 
     Args:
         paths: Files, glob patterns, directories or URLs. Compression is detected from the content.
         output: Path of the output file. A missing folder is created.
-        compression: Compression of the output: ``None``, ``"gzip"``, ``"zlib"`` or ``"zstd"``.
-        index: Whether the output gets an index ``.tfidx``.
-        force: Whether outputs that exist are replaced. By default they are refused.
-        on_error: ``"raise"``, or ``"skip"`` to skip and count damaged records. After a damaged
-            length the rest of a file is lost.
-        allow_missing: Read the files that exist, even if their names ``name-00001-of-00003`` say
-            that a directory or pattern lacks some.
-        jobs: Number of threads that read. The output does not depend on it.
-        watcher: Receiver of progress messages.
-        storage_options: Options of remote objects, of inputs and outputs, as for
-            :class:`TFRecordDataset`.
+        options: Keyword options of all tools, see :class:`CopyOptions`: ``compression``, ``index``,
+            ``force``, ``on_error``, ``allow_missing``, ``jobs``, ``watcher`` and
+            ``storage_options``.
 
     Returns:
         Path, number of records and other facts of the output.
@@ -67,12 +50,9 @@ def merge(
         FileExistsError: If an output exists, unless it may be replaced.
         ValueError: If an argument is invalid or the output is an input.
     """
-    report = JobReport(on_error, watcher)
-    files = RecordFiles(paths, report, allow_missing=allow_missing, storage_options=storage_options)
-    target = Location.of(output, storage_options)
-    return _write_one(
-        files, files.all, target, compression=compression, index=index, force=force, jobs=jobs
-    )
+    given = with_defaults(options)
+    files = open_inputs(paths, given)
+    return _write_one(files, files.all, output, given)
 
 
 def subset(
@@ -83,14 +63,7 @@ def subset(
     every: int | None = None,
     sample: float | None = None,
     seed: int = 0,
-    compression: Compression | None = None,
-    index: bool = True,
-    force: bool = False,
-    on_error: OnError = "raise",
-    allow_missing: bool = False,
-    jobs: int = 1,
-    watcher: Watcher | None = None,
-    storage_options: StorageOptions = None,
+    **options: Unpack[CopyOptions],
 ) -> Result:
     """Write some of the records of all files to one file, in their order.
 
@@ -104,17 +77,9 @@ def subset(
         sample: Fraction of the records, selected at random: the records of the first part of
             ``TFRecordDataset(paths).split(sample, 1 - sample, seed=seed)``.
         seed: Seed of the sample.
-        compression: Compression of the output: ``None``, ``"gzip"``, ``"zlib"`` or ``"zstd"``.
-        index: Whether the output gets an index ``.tfidx``.
-        force: Whether outputs that exist are replaced. By default they are refused.
-        on_error: ``"raise"``, or ``"skip"`` to skip and count damaged records. After a damaged
-            length the rest of a file is lost.
-        allow_missing: Read the files that exist, even if their names ``name-00001-of-00003`` say
-            that a directory or pattern lacks some.
-        jobs: Number of threads that read. The output does not depend on it.
-        watcher: Receiver of progress messages.
-        storage_options: Options of remote objects, of inputs and outputs, as for
-            :class:`TFRecordDataset`.
+        options: Keyword options of all tools, see :class:`CopyOptions`: ``compression``, ``index``,
+            ``force``, ``on_error``, ``allow_missing``, ``jobs``, ``watcher`` and
+            ``storage_options``.
 
     Returns:
         Path, number of records and other facts of the output.
@@ -132,8 +97,8 @@ def subset(
     step = None if every is None else check_integer("every", every, 1)
     if sample is not None and not 0 < sample < 1:
         raise ValueError(f"sample must be a fraction between 0 and 1, got {sample}")
-    report = JobReport(on_error, watcher)
-    files = RecordFiles(paths, report, allow_missing=allow_missing, storage_options=storage_options)
+    given = with_defaults(options)
+    files = open_inputs(paths, given)
     selection: Selection
     if records is not None:
         selection = parse_slice(records, len(files))
@@ -142,10 +107,7 @@ def subset(
     else:
         assert sample is not None
         selection = _random_parts(files, [sample, 1 - sample], seed)[0]
-    target = Location.of(output, storage_options)
-    return _write_one(
-        files, selection, target, compression=compression, index=index, force=force, jobs=jobs
-    )
+    return _write_one(files, selection, output, given)
 
 
 def split(
@@ -155,14 +117,7 @@ def split(
     *,
     names: Sequence[str] | None = None,
     seed: int = 0,
-    compression: Compression | None = None,
-    index: bool = True,
-    force: bool = False,
-    on_error: OnError = "raise",
-    allow_missing: bool = False,
-    jobs: int = 1,
-    watcher: Watcher | None = None,
-    storage_options: StorageOptions = None,
+    **options: Unpack[CopyOptions],
 ) -> Result:
     """Write the records of all files to disjoint random parts.
 
@@ -178,17 +133,9 @@ def split(
         names: Names of the parts. The default is train and test for two parts; train, validation
             and test for three; part0, part1 and so on for more.
         seed: Seed of the random selection.
-        compression: Compression of the outputs: ``None``, ``"gzip"``, ``"zlib"`` or ``"zstd"``.
-        index: Whether each output gets an index ``.tfidx``.
-        force: Whether outputs that exist are replaced. By default they are refused.
-        on_error: ``"raise"``, or ``"skip"`` to skip and count damaged records. After a damaged
-            length the rest of a file is lost.
-        allow_missing: Read the files that exist, even if their names ``name-00001-of-00003`` say
-            that a directory or pattern lacks some.
-        jobs: Number of threads that read. The output does not depend on it.
-        watcher: Receiver of progress messages.
-        storage_options: Options of remote objects, of inputs and outputs, as for
-            :class:`TFRecordDataset`.
+        options: Keyword options of all tools, see :class:`CopyOptions`: ``compression``, ``index``,
+            ``force``, ``on_error``, ``allow_missing``, ``jobs``, ``watcher`` and
+            ``storage_options``.
 
     Returns:
         Paths, numbers of records and other facts of the outputs.
@@ -201,22 +148,24 @@ def split(
         ValueError: If the fractions neither sum to 1 nor are percentages or weights, the names are
             not different file names, one for each part, or an output is an input.
     """
-    start = Location.of(name, storage_options)
+    given = with_defaults(options)
+    start = Location.of(name, given["storage_options"])
     outputs = [_part_of(start, part) for part in _part_names(names, len(fractions))]
-    report = JobReport(on_error, watcher)
-    files = RecordFiles(paths, report, allow_missing=allow_missing, storage_options=storage_options)
+    files = open_inputs(paths, given)
     refuse_inputs(files.locations, outputs)
     parts = _random_parts(files, fractions, seed)
-    report.watcher.started(files.size)
-    blocks = files.blocks(files.all, jobs)
-    with OutputGroup(force=force) as group, closing(blocks):
-        writers = [group.open_records(each, compression, index=index) for each in outputs]
+    files.report.watcher.started(files.size)
+    blocks = files.blocks(files.all, given["jobs"])
+    with OutputGroup(force=given["force"]) as group, closing(blocks):
+        writers = [
+            group.open_records(each, given["compression"], index=given["index"]) for each in outputs
+        ]
         for block in blocks:
             for part, writer in zip(parts, writers, strict=True):
                 for position in _positions_in(part, block.numbers):
                     writer.write(block[position])
     counts = [count for writer in writers for count in writer.counts]
-    return report.result(outputs, counts)
+    return files.report.result(outputs, counts)
 
 
 def reshard(
@@ -225,14 +174,7 @@ def reshard(
     *,
     num_shards: int | None = None,
     max_bytes: int | None = None,
-    compression: Compression | None = None,
-    index: bool = True,
-    force: bool = False,
-    on_error: OnError = "raise",
-    allow_missing: bool = False,
-    jobs: int = 1,
-    watcher: Watcher | None = None,
-    storage_options: StorageOptions = None,
+    **options: Unpack[CopyOptions],
 ) -> Result:
     """Write the records of all files to shards ``name-00000-of-00008`` and so on.
 
@@ -243,17 +185,9 @@ def reshard(
         name: Common start of the output paths.
         num_shards: Number of shards. Records go to all shards in turn.
         max_bytes: Largest size of a shard in bytes. One shard after another is filled.
-        compression: Compression of the outputs: ``None``, ``"gzip"``, ``"zlib"`` or ``"zstd"``.
-        index: Whether each output gets an index ``.tfidx``.
-        force: Whether outputs that exist are replaced. By default they are refused.
-        on_error: ``"raise"``, or ``"skip"`` to skip and count damaged records. After a damaged
-            length the rest of a file is lost.
-        allow_missing: Read the files that exist, even if their names ``name-00001-of-00003`` say
-            that a directory or pattern lacks some.
-        jobs: Number of threads that read. The output does not depend on it.
-        watcher: Receiver of progress messages.
-        storage_options: Options of remote objects, of inputs and outputs, as for
-            :class:`TFRecordDataset`.
+        options: Keyword options of all tools, see :class:`CopyOptions`: ``compression``, ``index``,
+            ``force``, ``on_error``, ``allow_missing``, ``jobs``, ``watcher`` and
+            ``storage_options``.
 
     Returns:
         Paths, numbers of records and other facts of the outputs.
@@ -266,42 +200,31 @@ def reshard(
         ValueError: If not exactly one of ``num_shards`` and ``max_bytes`` is given, an argument is
             invalid, the name is a folder, or an input could be a shard.
     """
-    start = check_file_name(name, storage_options)
-    report = JobReport(on_error, watcher)
-    files = RecordFiles(paths, report, allow_missing=allow_missing, storage_options=storage_options)
-    refuse_shard_inputs(files.locations, start, None if force else num_shards)
-    with OutputGroup(force=force) as group:
-        shards = ShardFiles(
-            group,
-            start,
-            num_shards,
-            max_bytes=max_bytes,
-            compression=compression,
-            index=index,
-            replaces_others=force,
-        )
-        report.watcher.started(files.size)
-        copy_records(files.blocks(files.all, jobs), shards.write)
+    given = with_defaults(options)
+    start = check_file_name(name, given["storage_options"])
+    files = open_inputs(paths, given)
+    refuse_shard_inputs(files.locations, start, None if given["force"] else num_shards)
+    with OutputGroup(force=given["force"]) as group:
+        shards = open_shards(group, start, num_shards, max_bytes, given)
+        files.report.watcher.started(files.size)
+        copy_records(files.blocks(files.all, given["jobs"]), shards.write)
         outputs = shards.finish()
-    return report.result(outputs, shards.counts)
+    return files.report.result(outputs, shards.counts)
 
 
 def _write_one(
     files: RecordFiles,
     selection: Selection,
-    output: Location,
-    *,
-    compression: Compression | None,
-    index: bool,
-    force: bool,
-    jobs: int,
+    output: StrPath,
+    given: CopyOptions,
 ) -> Result:
-    refuse_inputs(files.locations, [output])
+    target = Location.of(output, given["storage_options"])
+    refuse_inputs(files.locations, [target])
     fraction = len(selection) / len(files) if len(files) else 0
     files.report.watcher.started(int(files.size * fraction))
-    with OutputGroup(force=force) as group:
-        writer = group.open_records(output, compression, index=index)
-        copy_records(files.blocks(selection, jobs), writer.write)
+    with OutputGroup(force=given["force"]) as group:
+        writer = group.open_records(target, given["compression"], index=given["index"])
+        copy_records(files.blocks(selection, given["jobs"]), writer.write)
         outputs = writer.finish()
     return files.report.result(outputs, writer.counts)
 

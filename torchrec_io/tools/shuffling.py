@@ -14,24 +14,23 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
+from typing import Unpack
 
 import numpy as np
 
 from .._order.shuffle import check_seed, positions_of
 from .._records.formats import TFRECORD
 from .._records.record_block import RecordBlock
-from .._storage.compression import Compression
 from .._storage.local import StrPath
 from .._storage.location import Location
-from .._storage.remote.options import StorageOptions
 from .._storage.temporary import make_temporary_folder
 from .._writing.named_file import open_named
 from .._writing.output_group import OutputGroup
-from .._writing.shards import ShardFiles
+from .options import CopyOptions, open_inputs, open_shards, with_defaults
 from .outputs import check_file_name, refuse_shard_inputs
 from .record_chunks import decode_chunks, encode_chunk
 from .record_files import RecordFiles
-from .report import JobReport, OnError, Result, Watcher
+from .report import Result
 
 # Approximate size of a bucket, unless that makes too many of them.
 _BUCKET_BYTES = 1 << 25
@@ -45,14 +44,7 @@ def shuffle(
     num_shards: int | None = None,
     max_bytes: int | None = None,
     seed: int = 0,
-    compression: Compression | None = None,
-    index: bool = True,
-    force: bool = False,
-    on_error: OnError = "raise",
-    allow_missing: bool = False,
-    jobs: int = 1,
-    watcher: Watcher | None = None,
-    storage_options: StorageOptions = None,
+    **options: Unpack[CopyOptions],
 ) -> Result:
     """Write the records of all files to shards, in a uniform random order.
 
@@ -71,17 +63,9 @@ def shuffle(
         num_shards: Number of shards.
         max_bytes: Largest size of a shard in bytes. One shard after another is filled.
         seed: Seed of the order.
-        compression: Compression of the outputs: ``None``, ``"gzip"``, ``"zlib"`` or ``"zstd"``.
-        index: Whether each output gets an index ``.tfidx``.
-        force: Whether outputs that exist are replaced. By default they are refused.
-        on_error: ``"raise"``, or ``"skip"`` to skip and count damaged records. After a damaged
-            length the rest of a file is lost.
-        allow_missing: Read the files that exist, even if their names ``name-00001-of-00003`` say
-            that a directory or pattern lacks some.
-        jobs: Number of threads that read. The output does not depend on it.
-        watcher: Receiver of progress messages.
-        storage_options: Options of remote objects, of inputs and outputs, as for
-            :class:`TFRecordDataset`.
+        options: Keyword options of all tools, see :class:`CopyOptions`: ``compression``, ``index``,
+            ``force``, ``on_error``, ``allow_missing``, ``jobs``, ``watcher`` and
+            ``storage_options``.
 
     Returns:
         Paths, numbers of records and other facts of the outputs.
@@ -94,25 +78,18 @@ def shuffle(
         ValueError: If not exactly one of ``num_shards`` and ``max_bytes`` is given, an argument is
             invalid, the name is a folder, or an input could be a shard.
     """
-    start = check_file_name(name, storage_options)
+    given = with_defaults(options)
+    start = check_file_name(name, given["storage_options"])
     seed = check_seed(seed)
-    report = JobReport(on_error, watcher)
-    files = RecordFiles(paths, report, allow_missing=allow_missing, storage_options=storage_options)
-    refuse_shard_inputs(files.locations, start, None if force else num_shards)
-    with OutputGroup(force=force) as group:
-        shards = ShardFiles(
-            group,
-            start,
-            num_shards,
-            max_bytes=max_bytes,
-            compression=compression,
-            index=index,
-            replaces_others=force,
-        )
+    files = open_inputs(paths, given)
+    report = files.report
+    refuse_shard_inputs(files.locations, start, None if given["force"] else num_shards)
+    with OutputGroup(force=given["force"]) as group:
+        shards = open_shards(group, start, num_shards, max_bytes, given)
         report.watcher.started(2 * files.size)
         with _temporary_folder(start) as temporary:
             buckets = _Buckets(temporary, start, files, seed)
-            buckets.fill(jobs)
+            buckets.fill(given["jobs"])
             for bucket in range(len(buckets)):
                 block = buckets.take(bucket)
                 for row, position in enumerate(block.numbers.tolist()):
