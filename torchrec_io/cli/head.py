@@ -210,11 +210,9 @@ class _Printer:
             return
         columns = [Column(_title(record), record.parts) for record in records]
         layout = TableLayout(columns, self._width, self._max_rows(title))
-        fit = layout.end_of_table(0)
-        start = 0
-        while start < (fit if self._is_short else len(columns)):
+        fit = layout.at_once
+        for start in range(0, fit if self._is_short else len(columns), fit):
             self._console.print(layout.table(start))
-            start = layout.end_of_table(start)
         if layout.hidden:
             more = counted(layout.hidden, "more row")
             self._line(f"and {more}: --all-features shows them")

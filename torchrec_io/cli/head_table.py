@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -14,13 +13,12 @@ from rich.text import Text
 
 from ..inspection.features import Parts, ShownField
 from ..inspection.record_kind import natural_key
-from .text import bytes_text, cut_names, number_text, printable
+from .text import bytes_text, number_text, printable
 
 # The least and the largest width of a record's column, and the cells between two columns.
 _MIN_WIDTH, _MAX_WIDTH, _GAP = 22, 72, 3
 # Number of columns of the largest width if the output is not a terminal.
 _PIPE_COLUMNS = 5
-_LETTERS = re.compile(rb"[\t\n\r -~]*[!-~][\t\n\r -~]*")
 _TITLES = {"feature_lists": "feature lists"}
 
 
@@ -43,13 +41,11 @@ class _TableRow(NamedTuple):
         name: Name of the feature.
         kind: Type of its values; "" for a title.
         fields: Its values in each record.
-        has_byte_arrays: Whether the values are single bytes that are no text.
     """
 
     name: str
     kind: str
     fields: Sequence[ShownField | str | None]
-    has_byte_arrays: bool = False
 
 
 class TableLayout:
@@ -61,6 +57,7 @@ class TableLayout:
         max_rows: Maximum number of rows to show.
 
     Attributes:
+        at_once: Number of columns that fit beside each other, at least 1.
         hidden: Number of rows that are not shown.
     """
 
@@ -69,57 +66,36 @@ class TableLayout:
         rows = list(_rows(columns))
         self._rows = rows[:max_rows]
         self.hidden: int = len(rows) - len(self._rows)
-        self._names = cut_names([row.name for row in self._rows], width)
-        self._name_width = max([*map(cell_len, self._names), len("feature")])
+        self._name_width = max([*(cell_len(row.name) for row in self._rows), len("feature")])
         kind_width = max([*(cell_len(row.kind) for row in self._rows), len("type")])
         if width is None:
-            width = self._name_width + kind_width + _PIPE_COLUMNS * (_MAX_WIDTH + _GAP) + _GAP
+            width = 3 * self._name_width + kind_width + _PIPE_COLUMNS * (_MAX_WIDTH + _GAP)
+        self._name_width = min(self._name_width, max(12, width // 3))
         self._kind_width = min(kind_width, max(24, width // 4))
-        self._width = max(_MIN_WIDTH, width - self._name_width - self._kind_width - _GAP)
-
-    def end_of_table(self, start: int) -> int:
-        """Return the end of the columns from ``start`` on that fit; there is at least one."""
-        stop, used = start, 0
-        while stop < len(self._columns):
-            used += self._least_width(stop) + _GAP
-            if stop > start and used > self._width:
-                break
-            stop += 1
-        return stop
+        room = max(0, width - self._name_width - self._kind_width - _GAP)
+        self.at_once: int = max(1, min(len(columns), room // (_MIN_WIDTH + _GAP)))
+        self._width = min(max(room // self.at_once - _GAP, _MIN_WIDTH), _MAX_WIDTH)
 
     def table(self, start: int) -> Table:
         """Return the table of the columns that fit, from ``start``."""
-        stop = self.end_of_table(start)
-        width = self._width // max(1, stop - start) - _GAP
-        width = min(max(width, _MIN_WIDTH), _MAX_WIDTH)
+        stop = min(start + self.at_once, len(self._columns))
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+        table.add_column(Text("feature"), overflow="fold", max_width=self._name_width)
         titles = [column.title for column in self._columns[start:stop]]
-        most = [self._name_width, self._kind_width, *([width] * len(titles))]
-        for title, max_width in zip(("feature", "type", *titles), most, strict=True):
+        most = [self._kind_width, *([self._width] * len(titles))]
+        for title, max_width in zip(("type", *titles), most, strict=True):
             table.add_column(Text(title), no_wrap=True, overflow="ellipsis", max_width=max_width)
-        for name, row in zip(self._names, self._rows, strict=True):
-            shown = Text(name, "" if row.kind else "bold")
-            cells = (_cell(row, position, width) for position in range(start, stop))
+        for row in self._rows:
+            shown = Text(row.name, "" if row.kind else "bold")
+            cells = (_cell(field, self._width) for field in row.fields[start:stop])
             table.add_row(shown, Text(row.kind), *cells)
         return table
 
-    def _least_width(self, position: int) -> int:
-        """Return the width that a column needs: its own, or that to which it may be cut."""
-        cells = [cell_len(_cell(row, position, _MIN_WIDTH).plain) for row in self._rows]
-        own = max([*cells, *map(len, self._columns[position].title.split("\n"))])
-        return min(own, _MIN_WIDTH)
 
-
-def _cell(row: _TableRow, position: int, width: int) -> Text:
-    field = row.fields[position]
+def _cell(field: ShownField | str | None, width: int) -> Text:
     if field is None:
         return Text("missing", "dim")
-    if isinstance(field, str):
-        return Text(field)
-    if row.has_byte_arrays and field.values:
-        numbers = (str(value[0]) for value in field.values)
-        return Text(_list_text(numbers, len(field.values), width))
-    return Text(_field_text(field, width))
+    return Text(field if isinstance(field, str) else _field_text(field, width))
 
 
 def _rows(columns: Sequence[Column]) -> Iterator[_TableRow]:
@@ -133,13 +109,8 @@ def _rows(columns: Sequence[Column]) -> Iterator[_TableRow]:
         for name in _names(records, title):
             fields = [None if parts is None else parts[title].get(name) for parts in records]
             shown = [field for field in fields if field is not None]
-            arrays = _are_byte_arrays(shown)
-            yield _TableRow(
-                indent + printable(name),
-                _kind_text(shown, "of 1 B" if arrays else ""),
-                _cells(records, fields, title),
-                arrays,
-            )
+            cells = _cells(records, fields, title)
+            yield _TableRow(indent + printable(name), _kind_text(shown), cells)
 
 
 def _names(records: Sequence[Parts | None], title: str) -> list[str]:
@@ -167,13 +138,8 @@ def _part_text(part: Parts | None, title: str) -> str:
     return f"{len(lists[0].values):,} {lists[0].noun}" if lists else ""
 
 
-def _kind_text(fields: Sequence[ShownField], size: str) -> str:
-    """Return the type of a feature and the number of its values, if that is not always 1.
-
-    Args:
-        fields: The feature in each record that has it.
-        size: Size of its values, if it is known; or "".
-    """
+def _kind_text(fields: Sequence[ShownField]) -> str:
+    """Return the type of a feature and the number of its values, if that is not always 1."""
     kind = "/".join(dict.fromkeys(printable(field.kind) for field in fields))
     noun = fields[0].noun
     sizes = {len(field.values) for field in fields}
@@ -181,17 +147,7 @@ def _kind_text(fields: Sequence[ShownField], size: str) -> str:
     if kind == "none" or noun == "examples" or (noun == "values" and sizes == {1}):
         return kind
     numbers = f"{min(sizes):,}" + (f" to {max(sizes):,}" if len(sizes) > 1 else "")
-    what = "steps" if noun == "steps" else size
-    return f"{kind} [{numbers} {what}]" if what else f"{kind} [{numbers}]"
-
-
-def _are_byte_arrays(fields: Sequence[ShownField]) -> bool:
-    """Return whether a feature is an array of bytes, one for each value, that are no letters."""
-    if all(len(field.values) <= 1 for field in fields):
-        return False
-    values = [one for field in fields for one in field.values]
-    is_array = all(isinstance(one, bytes) and len(one) == 1 for one in values)
-    return is_array and _LETTERS.fullmatch(b"".join(values)) is None
+    return f"{kind} [{numbers} steps]" if noun == "steps" else f"{kind} [{numbers}]"
 
 
 def _field_text(field: ShownField, width: int) -> str:

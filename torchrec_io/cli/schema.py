@@ -19,7 +19,7 @@ from ..inspection.record_sample import MaxRecords
 from ..tools.report import OnError, Watcher
 from .options import cluster_function, command, files_of
 from .progress import run_job
-from .text import console_of, cut_names, number_text, printable, width_of
+from .text import console_of, number_text, printable
 
 if TYPE_CHECKING:
     from ..presets.recognition import AnySchema, Preset
@@ -95,11 +95,10 @@ def _point_to_tfds(files: Sequence[Location]) -> None:
 
 def _show_findings(findings: Mapping[str, Finding]) -> None:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("feature", no_wrap=True)
+    table.add_column("feature", overflow="fold")
     table.add_column("finding", overflow="fold")
-    names = cut_names([*map(printable, findings)], width_of(sys.stderr))
-    for name, found in zip(names, findings.values(), strict=True):
-        table.add_row(Text(name), _facts_text(found))
+    for name, found in findings.items():
+        table.add_row(Text(printable(name)), _facts_text(found))
     console_of(sys.stderr).print(table)
 
 

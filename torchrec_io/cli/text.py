@@ -5,8 +5,6 @@ from __future__ import annotations
 import codecs
 import json
 import os
-from collections import Counter
-from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any, TextIO
 
@@ -69,30 +67,6 @@ def width_of(output: TextIO) -> int | None:
     if columns.isdecimal() and int(columns) > 0:
         return int(columns)
     return os.get_terminal_size(output.fileno()).columns or None if output.isatty() else None
-
-
-def cut_names(names: Sequence[str], width: int | None) -> list[str]:
-    """Return names that fit in a column of a table as wide as a terminal, or in full for a pipe.
-
-    They are cut in the middle; those that would then be the same, at the start.
-    """
-    if width is None:
-        return [*names]
-    most = max(12, width // 3)
-    shown = [_cut_middle(name, most, most // 2) for name in names]
-    times = Counter(shown)
-    return [
-        _cut_middle(name, most, 0) if times[cut] > 1 else cut
-        for name, cut in zip(names, shown, strict=True)
-    ]
-
-
-def _cut_middle(name: str, width: int, start: int) -> str:
-    """Return the first ``start`` cells of a name and its end."""
-    if cell_len(name) <= width:
-        return name
-    end = set_cell_size(name[::-1], width - start - 1).rstrip()[::-1]
-    return f"{set_cell_size(name, start).rstrip()}…{end}"
 
 
 def damage_bar(damage: DamageMap) -> str:
