@@ -254,7 +254,7 @@ class Cases:
     def copied_index(self) -> None:
         """An index that the same bytes are copied over during an epoch changes nothing."""
         path = self._numbers[1]
-        index = tio.RecordIndex.build(path).save()
+        index = Path(tio.RecordIndex.build(path).save())
         content = index.read_bytes()
         with self._loader("fork", shuffle=True, seed=4, index="auto") as loader:
             ids = []

@@ -167,7 +167,7 @@ def with_header(content: bytes, at: int, new: bytes) -> bytes:
 
 
 def test_index_of_an_earlier_release(data: Path) -> None:
-    path = RecordIndex.build(data).save()
+    path = Path(RecordIndex.build(data).save())
     path.write_bytes(with_header(path.read_bytes(), 8, (1).to_bytes(4, "little")))
     with pytest.raises(IndexFormatError, match="an earlier release wrote it"):
         RecordIndex.load(data)

@@ -64,7 +64,7 @@ def test_build_finds_every_record(
 
 @pytest.mark.parametrize("count", [10, 20_000], ids=["in memory", "by pages"])
 def test_a_saved_index_is_small_and_holds_no_descriptor(tmp_path: Path, count: int) -> None:
-    path = RecordIndex.build(write_tfrecord(tmp_path / "x", [b"ab"] * count)).save()
+    path = Path(RecordIndex.build(write_tfrecord(tmp_path / "x", [b"ab"] * count)).save())
     assert path.stat().st_size < 4.1 * count + 120
     before = len(os.listdir("/proc/self/fd"))
     index = RecordIndex.load(tmp_path / "x")
@@ -83,7 +83,7 @@ def test_an_index_that_changes_before_another_process_uses_it(
     tmp_path: Path, count: int, change: str
 ) -> None:
     data = write_tfrecord(tmp_path / "x", [b"ab"] * count)
-    path = RecordIndex.build(data).save()
+    path = Path(RecordIndex.build(data).save())
     dumped = pickle.dumps(RecordIndex.load(data))
     if change == "removed":
         path.unlink()
@@ -100,7 +100,7 @@ def test_an_index_that_changes_before_another_process_uses_it(
 
 
 def test_every_damaged_byte_and_truncation_is_rejected(data: Path) -> None:
-    path = RecordIndex.build(data).save()
+    path = Path(RecordIndex.build(data).save())
     whole = path.read_bytes()
     broken = [whole[:cut] for cut in range(len(whole))] + [whole + b"\0", whole * 2]
     for at in range(len(whole)):
@@ -190,7 +190,7 @@ def test_sidecar_precedes_cache_precedes_new_index(
 
 
 def test_a_stale_or_damaged_sidecar_is_ignored(data: Path) -> None:
-    sidecar = RecordIndex.build(data).save()
+    sidecar = Path(RecordIndex.build(data).save())
     write_tfrecord(data, RECORDS[:3])
     assert len(find(data)) == 3
     sidecar.write_bytes(b"garbage")

@@ -268,47 +268,26 @@ class RecordIndex:
 
     # ---- saving ----
 
-    def save(self, path: StrPath | None = None) -> Path:
-        """Write the index to a file, all of it or nothing.
+    def save(self, path: StrPath | None = None, *, storage_options: StorageOptions = None) -> str:
+        """Write the index to a file or object, all of it or nothing.
 
         Args:
-            path: File to write. Default: ``NAME.tfidx`` beside the data file.
-
-        Returns:
-            The path written.
-        """
-        if path is None and self.location.local_path is None:
-            raise ValueError(
-                f"path must name a local file: {self.data_path} is a remote object. Call upload() "
-                "to write the index beside it"
-            )
-        target = Path(self.data_path + SUFFIX if path is None else path)
-        self.file.save(target, durable=True)
-        return target
-
-    def upload(self, url: StrPath | None = None, *, storage_options: StorageOptions = None) -> str:
-        """Write the index as an object, which appears whole or not at all.
-
-        Args:
-            url: URL to write. Default: ``NAME.tfidx`` beside the data object.
+            path: File or URL to write. Default: ``NAME.tfidx`` beside the data file or object.
             storage_options: Options of the store; see :class:`TFRecordDataset`. Default: those of
                 the data object.
 
         Returns:
-            The URL without what is secret.
+            The path, or the URL without what is secret.
 
         Raises:
-            ValueError: If ``url`` is None and the data file is a local one.
-            OSError: If the request failed, or if the URL is one of HTTP, which cannot be written.
+            OSError: If it cannot be written, as a URL of HTTP.
         """
-        if url is None and self.location.local_path is not None:
-            raise ValueError(
-                f"url must name an object: {self.data_path} is a local file. Call save() to write "
-                "the index beside it"
-            )
-        name = self.data_path + SUFFIX if url is None else url
+        name = self.data_path + SUFFIX if path is None else path
         target = self.location.at(name, storage_options)
-        target.see(write_output(target, self.file_bytes.tobytes()))
+        if target.local_path is not None:
+            self.file.save(target, durable=True)
+        else:
+            target.see(write_output(target, self.file_bytes.tobytes()))
         return target.name
 
     def to_text(self, path: StrPath) -> Path:

@@ -101,8 +101,6 @@ class IndexPlaces:
         target = self.index_of(file)
         if self.index_format == "text":
             index.to_text(target)
-        elif target.local_path is None:
-            index.upload(target)
         else:
             index.save(target)
         return "indexed", index

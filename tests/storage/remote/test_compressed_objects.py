@@ -22,7 +22,7 @@ def url(web: WebServer, tmp_path: Path) -> str:
     """Return the URL of an object with an index beside it, which has many seek points."""
     local = tmp_path / "x.tfrecord.gz"
     local.write_bytes(DATA)
-    index = tio.RecordIndex.build(local, seek_point_bytes=300_000).save()
+    index = Path(tio.RecordIndex.build(local, seek_point_bytes=300_000).save())
     url = web.put("/x.tfrecord.gz", DATA)
     web.put("/x.tfrecord.gz.tfidx", index.read_bytes())
     return url

@@ -187,16 +187,12 @@ def test_places_that_cannot_be(folder: Folder, index: Callable[..., str]) -> Non
         assert message in output
 
 
-def test_an_index_is_uploaded(folder: Folder, tmp_path: Path) -> None:
+def test_an_index_is_saved_as_an_object(folder: Folder, tmp_path: Path) -> None:
     url = f"{folder.url}/x003.tfrecord"
     built = RecordIndex.build(url, storage_options=folder.options)
-    assert built.upload() == f"{url}.tfidx"
+    assert built.save() == f"{url}.tfidx"
     assert len(RecordIndex.load(f"{url}.tfidx", storage_options=folder.options)) == EACH
-    with pytest.raises(ValueError, match=r"Call upload\(\) to write the index beside it"):
-        built.save()
     (tmp_path / "a.tfrecord").write_bytes(content_of(0))
     local = RecordIndex.build(tmp_path / "a.tfrecord")
-    with pytest.raises(ValueError, match=r"url must name an object: .*Call save\(\)"):
-        local.upload()
     to = f"{folder.url}/a.tfrecord.tfidx"
-    assert local.upload(to, storage_options=folder.options) == to
+    assert local.save(to, storage_options=folder.options) == to
