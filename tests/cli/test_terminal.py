@@ -52,7 +52,9 @@ def test_the_output_fits_the_terminal(tmp_path: Path, run: Run) -> None:
 
 
 @pytest.mark.parametrize("command", ["head", "schema"])
-def test_long_names_take_several_lines_in_a_terminal_alone(tmp_path: Path, run: Run, command: str) -> None:
+def test_long_names_take_several_lines_in_a_terminal(
+    tmp_path: Path, run: Run, command: str
+) -> None:
     example = Example()
     example.features.feature[LONG].int64_list.value.extend(range(5))
     write_tfrecord(tmp_path / "x", [example.SerializeToString()])
