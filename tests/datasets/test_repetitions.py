@@ -244,3 +244,11 @@ def test_steps(tmp_path: Path) -> None:
             for step, image in rows:
                 found.setdefault(step // 10, set()).add(image.numpy().tobytes())
         assert {number: len(images) for number, images in found.items()} == crops
+
+
+def test_more_records_than_have_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    paths = write_files(tmp_path, SIZES)
+    monkeypatch.setattr("torchrec_io._records.record_reader.MOST_RECORDS", COUNT)
+    assert open_records(paths).num_records == COUNT
+    with pytest.raises(ValueError, match=r"a dataset has at most 2\*\*40 records, got 32"):
+        open_records([*paths, paths[0]])

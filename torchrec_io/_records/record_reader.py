@@ -28,7 +28,7 @@ from .prefetch import RecordPrefetcher
 from .reader import PrefetchLimits, Reader, RecordLocation, without_damaged
 from .record_block import RecordBlock
 from .record_size import MAX_RECORD_BYTES, too_large
-from .repetitions import own_numbers
+from .repetitions import MOST_RECORDS, own_numbers
 
 if TYPE_CHECKING:
     from .._storage.cache.block_cache import BlockCache
@@ -77,6 +77,8 @@ class RecordReader(Reader):
         self.format: RecordFormat = self.indexes[0].format
         self._counts = np.array([len(index) for index in self.indexes], np.int64)
         self._ends = np.cumsum(self._counts)
+        if len(self) > MOST_RECORDS:
+            raise ValueError(f"a dataset has at most 2**40 records, got {len(self):,}")
         self.cache_bytes = cache_bytes
         self.cache = cache
         self._has_reported = False  # how often the files are decompressed

@@ -12,6 +12,8 @@ import numpy.typing as npt
 
 from .. import _core
 
+# The most records that a dataset can number.
+MOST_RECORDS = 1 << _core.RECORD_BITS
 # The bits of a repetition, up to the sign of an int64.
 _BITS = 63 - _core.RECORD_BITS
 _REPETITION = ((1 << _BITS) - 1) << _core.RECORD_BITS
