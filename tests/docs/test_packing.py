@@ -22,7 +22,7 @@ def test_its_python_runs(tmp_path: Path) -> None:
         )
         for name, numbers in {"a": range(40), "b": range(40, 60)}.items()
     ]
-    run_page("packing.md", tmp_path, [], 6, paths)
+    run_page("packing.md", tmp_path, [], 7, paths)
 
 
 def test_its_picture(tmp_path: Path) -> None:
