@@ -167,7 +167,6 @@ def test_options_of_other_classes_are_not_taken(
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        ({**packed(), "on_error": "skip"}, "packed rows cannot be mixed: give pack to mix()"),
         (TOKENS, "batches by length cannot be mixed"),
         ({"shuffle": LANES}, "a dataset with lanes cannot be mixed"),
     ],

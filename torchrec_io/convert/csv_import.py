@@ -20,14 +20,12 @@ from . import arrow as pa
 from .arrow_rows import ColumnTypes, encode_table
 from .columns import FoundType, add_types, stored_dtypes
 from .conversion import Conversion, FoundPiece, size_of
+from .escaped_text import END, escaped_text, unescaped
 from .options import ColumnOptions, Options, Types
 from .rows import Table
 
 # Size of the text in a piece, and largest size of a row.
 _PIECE_BYTES = 1 << 22
-
-# The fields of a row that is added to each file. If it is not the last one, a quote is not closed.
-_END = "\ufffeend".encode()
 
 # Values that need each dtype, in the order in which they are tried.
 _PATTERNS = {
@@ -77,7 +75,7 @@ def from_csv(
         Paths, schema, counts and errors of the conversion.
 
     Raises:
-        ConversionError: If a row has a wrong number of fields, or a value is not UTF-8 or does not
+        ConversionError: If a row has a wrong number of fields, is not UTF-8, or a value does not
             fit its dtype, unless ``on_error="skip"``. Also if a column without a type has both
             numbers and text; a header is missing, has duplicate names or differs from that of
             another file; a quote is not closed; a row has more than 4 MiB; or there are no rows.
@@ -138,9 +136,10 @@ def _header(source: Location) -> list[str]:
     if not size_of(source):
         reason = "row 1: the header is missing; give the names of columns with columns"
         raise ConversionError(reason, path=source.name)
+    with _opened(source, None, lambda _: "skip") as reader:
+        names = unescaped(pa.array(reader.schema.names, "binary"))
     try:
-        with _opened(source, None, lambda _: "skip") as reader:
-            return list(reader.schema.names)
+        return [name.decode() for name in names.to_pylist()]
     except UnicodeDecodeError:
         raise ConversionError("row 1: the header is not UTF-8", path=source.name) from None
 
@@ -151,12 +150,12 @@ def _opened(
     names: Sequence[str] | None,
     skip: Callable[[Any], str],
 ) -> Iterator[Any]:
-    """Open a file as batches of Arrow columns of bytes.
+    """Open a file as batches of Arrow columns of escaped text.
 
     Args:
         source: File.
         names: Names of the columns, or None if the first row has them. With names, the first row is
-            one of values, and a row of ``_END`` is added at the end.
+            one of values, and a row of ``END`` is added at the end.
         skip: Function that receives rows with a wrong number of fields.
     """
     delimiter = "\t" if os.path.splitext(source.name)[1].lower() == ".tsv" else ","
@@ -170,14 +169,11 @@ def _opened(
         strings_can_be_null=True,
         null_values=[""],
     )
-    ends = iter([b"\n%b\n" % delimiter.encode().join([_END] * len(names or ()))])
+    end = f"\n{delimiter.join([END] * len(names or ()))}\n"
     try:
+        # Arrow prints an error if it skips a row that is not UTF-8.
         with open_binary(source) as file:
-            # The stream is transformed piece by piece; an empty piece is its end.
-            content = pa.TransformInputStream(
-                pa.PythonFile(file, mode="r"), lambda data: data if len(data) else next(ends, b"")
-            )
-            yield pa.csv.open_csv(content, read, parse, convert)
+            yield pa.csv.open_csv(escaped_text(file, end), read, parse, convert)
     except pa.ArrowInvalid as error:
         reason = f"the file cannot be read as CSV: {error}"
         raise ConversionError(reason, path=source.name) from None
@@ -201,12 +197,12 @@ def _tables(
     left, is_end = size_of(source), False
     with _opened(source, names, skip) as reader:
         for found in reader:
-            is_end = bool(found.num_rows) and found.column(0)[-1].as_py() == _END
+            is_end = bool(found.num_rows) and found.column(0)[-1].as_py() == END.encode()
             rows = found.slice(0, found.num_rows - is_end)
             if has_header and rows.num_rows:
                 next(numbers)
                 rows, has_header = rows.slice(1), False
-            columns = [rows.column(name).view(pa.string()) for name in kept]
+            columns = [unescaped(rows.column(name)).view(pa.string()) for name in kept]
             batch = pa.RecordBatch.from_arrays(columns, list(kept))
             places = [f"row {n}" for n in itertools.islice(numbers, rows.num_rows)]
             size = left if is_end else min(left, _PIECE_BYTES)
