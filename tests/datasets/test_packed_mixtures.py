@@ -216,3 +216,26 @@ def test_lost_documents_are_told_with_their_file(tmp_path: Path, paths: list[lis
     dataset = mixed(parts_of([paths[0], [str(damaged)]], shuffle=False), "each_once")
     with pytest.raises(tio.CorruptRecordError, match=str(damaged)):
         rows_of(dataset)
+
+
+@pytest.mark.parametrize("has_rows", [True, False])
+def test_states_that_are_refused_change_nothing(paths: list[list[str]], has_rows: bool) -> None:
+    parts = parts_of(paths, **({} if has_rows else {"batch_size": 4}))
+    if not has_rows:
+        parts = [part.replace(pack=None) for part in parts]
+    before, dataset = (mixed(parts, steps_per_epoch=5) for _ in range(2))
+    for _ in range(2):
+        list(before)
+    state = before.state_dict()
+    own = dataset.state_dict()
+    for origin in (10**6, -1):
+        damaged = {**state, "parts": {**state["parts"], "origin": origin}}
+        with pytest.raises(tio.StateMismatchError, match="this is not a state of"):
+            dataset.load_state_dict(damaged, weights="new")
+        assert dataset.state_dict() == own
+    dataset.load_state_dict(state, weights="new")
+    dataset.set_epoch(0)
+    with pytest.raises(ValueError, match="records of epoch 0 are not known: it begins before"):
+        list(dataset)
+    dataset.set_epoch(3)
+    assert len(list(dataset)) == 5

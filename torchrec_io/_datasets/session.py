@@ -449,8 +449,8 @@ class Session(Epochs):
         progress, layout, _ = read_state(state)
         described, world_size = partition.describe_order(progress, layout), partition.world_size
         place = from_state(state, described, self._state_batch_size, world_size, advice)
-        self.state.continuation = continuation
         partition.check_state(*place)
+        self.state.continuation = continuation
         return place
 
     def _continue(self, state: Mapping[str, Any], weights: NewWeights) -> Place:
@@ -472,10 +472,10 @@ class Session(Epochs):
                 "weights='new' needs the steps_per_epoch of the state: its epochs have "
                 f"{sizes[0] or 'all'} records, not {sizes[1] or 'all'}"
             )
-        self.state.continuation = continuation
         begin = new.start_in(progress.epoch)
         place = Progress(progress.epoch, progress.first_epoch, begin), partition.layout()
         partition.check_state(*place)
+        self.state.continuation = continuation
         return place
 
     @property

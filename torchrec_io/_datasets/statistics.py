@@ -160,7 +160,7 @@ class LoadingCounters:
         return int(self._numbers[_BEGAN]) or None
 
     def snapshot(self) -> list[int]:
-        """Return the numbers of ``COUNTED`` so far, then those of sources."""
+        """Return the numbers of ``COUNTED``, then the number of records of each source."""
         counted: list[int] = self._numbers[:_BEGAN].tolist() + self._sources.tolist()
         return counted
 

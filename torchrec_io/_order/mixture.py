@@ -304,7 +304,7 @@ class MixedOrder(Order):
     def _chosen_units(
         self, positions: Numbers, epoch: int
     ) -> Iterator[tuple[Numbers, int, Numbers, int]]:
-        """Yield what the units at positions are: those of one part and one of its epochs at a time.
+        """Find the units at positions: yield the ones of each part and epoch together.
 
         Args:
             positions: int64 ``[n]``, each in ``0..count-1``.
@@ -339,7 +339,7 @@ class MixedOrder(Order):
         return Continuation(0, 0, zeros, zeros)
 
     def _start_of(self, epoch: int) -> Continuation:
-        """Return where the parts are at the start of an epoch."""
+        """Return the epochs and positions of the parts at the start of an epoch."""
         if self.continuation is not None and self.continuation.epoch == epoch:
             return self.continuation
         return dataclasses.replace(

@@ -66,8 +66,17 @@ class VirtualEpochOrder(Order):
 
         Yields:
             Their indices in ``units``, their positions in that epoch, and its number.
+
+        Raises:
+            ValueError: If parts continue after some of the units.
         """
-        cycles, inside = self._cycles.find(units - self.start_in(epoch))
+        units = units - self.start_in(epoch)
+        if self._origin and len(units) and units.min() < 0:
+            raise ValueError(
+                f"the records of epoch {epoch} are not known: it begins before the state that "
+                "weights='new' continued. Call set_epoch with a later epoch, or load no state"
+            )
+        cycles, inside = self._cycles.find(units)
         for at, cycle in groups_of(cycles):
             yield at, inside[at], self._cycles.first + cycle
 
@@ -77,7 +86,7 @@ class VirtualEpochOrder(Order):
         return int(cycles[0]) + self._cycles.first
 
     def describe_position(self, position: int, epoch: int) -> dict[str, Any]:
-        """Return what a state of a mixture holds; see :meth:`MixedOrder.describe_position`."""
+        """Describe a position for a state of a mixture: :meth:`MixedOrder.describe_position`."""
         origin = self.begin(epoch) + position
         [(_, [inside], cycle)] = self._find(np.array([position]), epoch)
         described: dict[str, Any] = self.whole.describe_position(int(inside), cycle)
