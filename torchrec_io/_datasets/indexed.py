@@ -44,10 +44,7 @@ class CountedDataset(RecordDataset[Item_co]):
 
     @property
     def num_records(self) -> int:
-        """Number of records in an epoch of all ranks. ``steps_per_epoch`` does not change it.
-
-        If packed datasets are mixed, the number of rows in epoch 0.
-        """
+        """Number of records in an epoch of all ranks; of mixed packed datasets, rows of epoch 0."""
         return len(self._session.pipeline.order)
 
     def __len__(self) -> int:
