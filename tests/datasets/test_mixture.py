@@ -292,6 +292,18 @@ def test_an_epoch_with_new_weights_has_the_rest_of_its_records(paths: Any) -> No
     assert sorted(both[len(rest) :]) == sorted(seen + rest)
 
 
+def test_virtual_epochs_go_on_after_an_epoch_in_which_nothing_is_left(paths: Any) -> None:
+    first, second = pair(paths, batch_size=1)
+    before = tio.mix([first, second], weights=[3, 1], steps_per_epoch=500)
+    for _ in before:
+        if before.state_dict()["sources"][1] == SECOND:
+            break
+    changed = tio.mix([second], weights=[1], steps_per_epoch=500)
+    changed.load_state_dict(before.state_dict(), weights="new")
+    following = [*range(1000, 1000 + SECOND)]
+    assert numbers_of(itertools.islice(changed, 2 * SECOND)) == 2 * following
+
+
 @pytest.mark.filterwarnings("ignore:'set_vital' is deprecated:UserWarning")
 def test_a_stateful_loader_continues_a_dataset_with_new_weights(paths: Any) -> None:
     parts = pair(paths, shuffle=True)

@@ -25,6 +25,13 @@ class Cycles:
     order: Order
     first: int = 0
 
+    @property
+    def is_empty(self) -> bool:
+        """True if no epoch has units. One in which a mixture continues may have none alone."""
+        if len(self.order) == 0:
+            return True
+        return not any(self.order.count(self.first + cycle) for cycle in range(2))
+
     def before(self, cycle: int) -> int:
         """Return the number of units in the first epochs, as many as ``cycle``."""
         if self.order.has_equal_epochs:
@@ -40,9 +47,8 @@ class Cycles:
         Returns:
             Two int64 ``[n]``.
         """
-        size = self.order.count(self.first)
-        if self.order.has_equal_epochs or not len(numbers) or size == 0:
-            return np.divmod(numbers, max(1, size))
+        if self.order.has_equal_epochs or not len(numbers) or self.is_empty:
+            return np.divmod(numbers, max(1, self.order.count(self.first)))
         begins, last, cycle = [0], int(numbers.max()), self.first
         while begins[-1] <= last:
             begins.append(begins[-1] + self.order.count(cycle))

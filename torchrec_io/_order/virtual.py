@@ -55,7 +55,7 @@ class VirtualEpochOrder(Order):
         return self.count(0)
 
     def count(self, epoch: int) -> int:
-        return self.begin(epoch + 1) - self.begin(epoch) if self.whole.count(0) else 0
+        return 0 if self._cycles.is_empty else self.begin(epoch + 1) - self.begin(epoch)
 
     def start_in(self, epoch: int) -> int:
         """Return the position of an epoch at which the parts of a mixture continue."""
