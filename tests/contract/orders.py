@@ -48,6 +48,12 @@ CASES: dict[str, dict[str, Any]] = {
     "ramp of tokens": {"batch_tokens": _RAMP, "length_key": "tokens", "shuffle": True, "epochs": 2},
     "ramp of lengths": {"pack": tio.Pack(_RAMP, "tokens", window=20), **_ROWS, "epochs": 2},
     "ramp of chunks": {"pack": tio.Pack(_RAMP, "tokens", mode="chunk"), **_ROWS, "epochs": 2},
+    "ramp in virtual epochs": {
+        "pack": tio.Pack(_RAMP, "tokens", window=20),
+        **_ROWS,
+        "steps_per_epoch": 3,
+        "epochs": 3,
+    },
     "virtual epochs": {"shuffle": True, "batch_size": 5, "steps_per_epoch": 6},
     "slice": {"split": "[25%:75%]", "shuffle": True},
     "tokens": _TOKENS,
@@ -80,7 +86,7 @@ def open_case(paths: list[str], name: str, world: tuple[int, str], rank: int = 0
 
 def has_case(name: str, world: tuple[int, str]) -> bool:
     """Return whether a case has a layout of ranks."""
-    is_limited = name.startswith("ramp of")  # no repeated units
+    is_limited = name.startswith("ramp ")  # no repeated units
     no_ranks = CASES[name].get("stream")
     return world[1] == "keep" or not (no_ranks or (is_limited and world[1] == "pad"))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import itertools
 from pathlib import Path
 from typing import Any
@@ -129,6 +130,58 @@ def test_another_number_of_ranks(paths: list[str], mode: str, before: int, after
             assert found == rest_of(epochs[epoch], epochs[epoch + 1], taken)
 
 
+@pytest.mark.parametrize(("open_as", "ramp"), [(by_length, TOKENS), (packed, LENGTHS)])
+@pytest.mark.parametrize("world", [1, 2])
+def test_virtual_epochs(paths: list[str], open_as: Any, ramp: tio.Ramp, world: int) -> None:
+    """A pass over the data begins inside a virtual epoch, also where the size changes."""
+    options = {"steps_per_epoch": 4, "epochs": 6}
+    ranks = [open_as(paths, world, rank, **options) for rank in range(world)]
+    steps = [*zip(*ranks, strict=True)]
+    assert len(steps) == 24
+    seen: collections.Counter[int] = collections.Counter()
+    for step, batches in enumerate(steps):
+        for batch in batches:
+            if open_as is packed:
+                assert batch["tokens"].shape[1] == size_of(ramp, step)
+                numbers = {*batch["record_numbers"].values.tolist()}  # in pieces
+            else:
+                numbers = batch["id"].tolist()
+                longest = max(1, *(number % 5 for number in numbers))
+                assert len(numbers) * longest <= size_of(ramp, step)
+            seen.update(numbers)
+    if open_as is by_length:
+        assert max(seen.values()) - min(seen.values()) <= 1
+    expected = [[*itertools.chain(*contents(batches))] for batches in steps]
+    following = steps_of(ranks)
+    for taken, state in states_of(open_as(paths, world, world - 1, **options)):
+        resumed = [open_as(paths, world, rank, **options) for rank in range(world)]
+        for dataset in resumed:
+            dataset.load_state_dict(state)
+        assert steps_of(resumed) == rest_of(expected, following, taken)
+
+
+def steps_of(ranks: list[Any]) -> list[list[Any]]:
+    """Return the tokens of each global step."""
+    steps = zip(*map(contents, ranks), strict=True)
+    return [[*itertools.chain(*batches)] for batches in steps]
+
+
+def test_other_ranks_and_virtual_epochs(paths: list[str]) -> None:
+    """Where a pass begins depends on all changes before it, which must be the same."""
+    options: dict[str, Any] = {"steps_per_epoch": 4, "epochs": 6}
+    whole = steps_of([packed(paths, **options)])
+    for taken, state in states_of(packed(paths, 2, **options)):
+        dataset = packed(paths, **options)
+        dataset.load_state_dict(state)
+        assert taken == 24 or contents(dataset) == whole[taken:]
+        other = packed(paths, batch_size=2, **{**options, "steps_per_epoch": 8})
+        if taken <= 1:  # the change at step 2 of the other comes after 4 rows
+            other.load_state_dict(state)
+        else:
+            with pytest.raises(tio.StateMismatchError, match=r"limit_from.* here and .* the state"):
+                other.load_state_dict(state)
+
+
 def test_other_ranks_of_batches_by_length(paths: list[str]) -> None:
     """More ranks have more batches before a change, so they continue only before it."""
     for taken, state in states_of(by_length(paths, 2)):
@@ -210,10 +263,6 @@ def test_arguments_that_do_not_fit(paths: list[str]) -> None:
         packed(paths, batch_size=None)
     with pytest.raises(ValueError, match=r"the largest size of length must be .* 16777216, got 3"):
         tio.Pack(tio.Ramp({0: 1, 2: 1 << 25}))
-    with pytest.raises(ValueError, match=r"has no packed rows|steps_per_epoch must be None"):
-        packed(paths, steps_per_epoch=3)
-    with pytest.raises(ValueError, match=r"has no batches by length|steps_per_epoch must be None"):
-        by_length(paths, steps_per_epoch=3)
     with pytest.raises(ValueError, match="lanes has no packed rows"):
         packed(paths, shuffle=tio.Shuffle(block=2, window=4, lanes=2))
     assert "rows of Ramp({0: 5, " in tio.make_loader(packed(paths)).describe()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import pickle
 from collections.abc import Callable, Iterator
@@ -52,8 +53,8 @@ def trainings(draw: st.DrawFn) -> tuple[Ramp, TrainingSteps]:
     """Return the numbers of units of a rank in each step, and the steps."""
     sizes = draw(ramps(1, 3))
     uneven: Any = draw(st.sampled_from(["keep", "drop"]))
-    world, drop_last = draw(st.integers(1, 3)), draw(st.booleans())
-    return sizes, TrainingSteps(BatchSizes.of(sizes), world, uneven, drop_last)
+    flags = {name: draw(st.booleans()) for name in ("drop_last", "is_continued")}
+    return sizes, TrainingSteps(BatchSizes.of(sizes), draw(st.integers(1, 3)), uneven, **flags)
 
 
 def place_in(ramp: Ramp, step: int) -> int:
@@ -112,20 +113,21 @@ def model_epochs(
         steps: The same, and how epochs end.
         epoch_of: Returns the units of an epoch, given a function for :func:`model_epoch`.
     """
-    first, epochs = 0, []
+    first, before, epochs = 0, 0, []
     for epoch in range(EPOCHS):
-        begin = first
+        step_of = functools.partial(steps_of_units, sizes, steps.world_size, first)
 
-        def limit_at(unit: int, begin: int = begin) -> tuple[int, int]:
-            step = next(
-                itertools.islice(steps_of_units(sizes, steps.world_size, begin), unit, None)
-            )
+        def limit_at(unit: int, step_of: Any = step_of, before: int = before) -> tuple[int, int]:
+            step = next(itertools.islice(step_of(), before + unit, None))
             place = place_in(limits, step)
             return place, [*limits.sizes.values()][place]
 
         units = epoch_of(epoch, limit_at)
         epochs.append(units)
         count = len(units)
+        if steps.is_continued:
+            before += count
+            continue
         if steps.uneven == "drop":
             count -= count % steps.world_size
         while count > 0:

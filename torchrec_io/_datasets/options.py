@@ -546,8 +546,6 @@ def _check_limits(options: Mapping[str, Any]) -> None:
             raise ValueError(f"a Ramp of {name} counts steps: set batch_size, the rows of a step")
     else:
         return
-    if options["steps_per_epoch"] is not None:
-        raise ValueError(f"steps_per_epoch must be None with a Ramp of {name}")
     if options["uneven"] == "pad":
         raise ValueError(
             f"uneven must be 'drop' or 'keep' with a Ramp of {name}, got 'pad': it repeats the "

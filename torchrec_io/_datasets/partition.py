@@ -256,7 +256,7 @@ class EpochPartition(RecordPartition):
     def _units_of(self, order: Any) -> Any:
         sizes = BatchSizes.of(1 if order.has_batches else self.options["batch_size"] or 1)
         if isinstance(order, WindowedOrder) and order.is_ramped:
-            return order.in_steps(self._training_steps(sizes, self.world_size))
+            order = order.in_steps(self._training_steps(sizes, self.world_size))
         if self._steps is None:
             return order
         made = VirtualRecords if isinstance(order, PositionOrder) else VirtualUnits
@@ -266,7 +266,9 @@ class EpochPartition(RecordPartition):
         self, sizes: BatchSizes, world_size: int, lanes: int | None = None
     ) -> TrainingSteps:
         uneven: Uneven = self.options["uneven"] or "keep"
-        return TrainingSteps(sizes, world_size, uneven, self.options["drop_last"], lanes)
+        return TrainingSteps(
+            sizes, world_size, uneven, self.options["drop_last"], lanes, self._steps is not None
+        )
 
     @property
     def _ramp(self) -> Ramp | None:
@@ -453,10 +455,10 @@ class EpochPartition(RecordPartition):
 
     def describe_order(self, progress: Progress, layout: ProcessLayout) -> dict[str, Any]:
         described = super().describe_order(progress, layout)
-        if isinstance(self.order, WindowedOrder) and self.order.is_ramped:
-            # At least the units that all ranks have begun. Limits change between their steps.
-            begun = progress.consumed * layout.num_workers * layout.world_size
-            limits = self.order.limits_before(progress.begin + begun, progress.epoch)
+        # At least the units that all ranks have begun. Limits change between their steps.
+        begun = progress.begin + progress.consumed * layout.num_workers * layout.world_size
+        limits = self.order.limits_before(begun, progress.epoch)
+        if limits is not None:
             described["limit_from"] = limits
         return described
 

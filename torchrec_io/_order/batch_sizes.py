@@ -81,6 +81,12 @@ class BatchSizes:
         )
         return BatchSizes(tuple(pieces), tuple(pieces.values()))
 
+    def describe_before(self, batch: int) -> dict[str, int]:
+        """Return the sizes of batches before one, by the first batch of each, as JSON values."""
+        firsts = [max(0, first) for first in self.firsts]  # the last one at 0 counts
+        known = zip(firsts, self.sizes, strict=True)
+        return {str(first): size for first, size in known if first < batch}
+
     def next_change(self, batch: int) -> int | None:
         """Return the first batch after another one that has a new size; None if there is none."""
         later = self.firsts[self._piece_of(batch) + 1 :]

@@ -128,6 +128,15 @@ class Order(ABC):
             int64, one for each record.
         """
 
+    def limits_before(self, unit: int, epoch: int) -> dict[str, int] | None:
+        """Return the limits of the units before one, by the first unit of each.
+
+        They are part of a state, because the records of units depend on the limits before them.
+        None if limits do not change in the training.
+        """
+        del unit, epoch
+        return None
+
     @abstractmethod
     def describe(self) -> dict[str, Any]:
         """Return all that the order depends on, as JSON values; it differs for other orders."""

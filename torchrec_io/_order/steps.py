@@ -18,6 +18,8 @@ class TrainingSteps:
         uneven: Handling of units that cannot be divided evenly among the ranks.
         drop_last: Whether a batch that is not full is left out.
         lanes: Number of lanes that units come from; None without lanes.
+        is_continued: Whether each pass over the data begins where the one before ended, also inside
+            a step: so in virtual epochs.
     """
 
     sizes: BatchSizes
@@ -25,6 +27,7 @@ class TrainingSteps:
     uneven: Uneven
     drop_last: bool
     lanes: int | None = None
+    is_continued: bool = False
 
     def num_steps(self, count: int, first: int) -> int:
         """Return the number of steps of an epoch.
@@ -42,13 +45,25 @@ class TrainingSteps:
             lanes=self.lanes,
         ).num_rank_batches
 
-    def by_unit(self, limits: BatchSizes, first: int) -> BatchSizes:
-        """Return the limits of the units of an epoch.
+    def begin_after(self, begin: int, count: int) -> int:
+        """Return the number of units before the next epoch, as if all steps were full.
 
         Args:
-            limits: Limits of the units of each step of the training.
-            first: Number of steps before the epoch.
+            begin: The same number before the epoch.
+            count: Number of units in the epoch.
         """
-        sizes, limits = self.sizes.from_batch(first), limits.from_batch(first)
-        firsts = [sizes.begin(step) * self.world_size for step in limits.firsts]
-        return BatchSizes(tuple(firsts), limits.sizes)
+        if self.is_continued:
+            return begin + count
+        first = self.sizes.find(begin // self.world_size)
+        return self._begin_of(first + self.num_steps(count, first))
+
+    def by_unit(self, limits: BatchSizes) -> BatchSizes:
+        """Return the limits of the units of the training, as if all steps were full.
+
+        Args:
+            limits: Limits of the units of each step.
+        """
+        return BatchSizes(tuple(map(self._begin_of, limits.firsts)), limits.sizes)
+
+    def _begin_of(self, step: int) -> int:
+        return self.sizes.begin(step) * self.world_size

@@ -13,6 +13,7 @@ from .cycles import Cycles, groups_of
 from .orders import Order, PositionOrder
 from .packed_rows import join_rows
 from .selection import Mask, Numbers
+from .windows import WindowedOrder
 
 
 class VirtualEpochOrder(Order):
@@ -132,6 +133,12 @@ class VirtualUnits(VirtualEpochOrder):
             return join_rows([rows for rows, _ in found])
         first = self._first_cycle(epoch)
         return np.concatenate([repeated(records, cycle - first) for records, cycle in found])
+
+    def limits_before(self, unit: int, epoch: int) -> dict[str, int] | None:
+        # Where a pass begins depends on the passes before it.
+        if not isinstance(self.whole, WindowedOrder) or not self.whole.is_ramped:
+            return None
+        return self.whole.limits_of_units.describe_before(self.begin(epoch) + unit)
 
     def records_of(self, units: Numbers, epoch: int) -> Numbers:
         return np.concatenate(

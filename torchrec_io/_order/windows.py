@@ -92,6 +92,7 @@ class WindowedOrder(Order):
         lengths: Lengths of all records that ``record_order`` selects from.
         size: Maximum number of records in a window.
         limits: Limit of the units of each step of the training.
+        limits_of_units: Limit of each unit of the training, if its steps are known.
         steps: Steps of the training, if they are known.
         num_windows: Number of windows in an epoch.
     """
@@ -113,8 +114,9 @@ class WindowedOrder(Order):
         # By epoch: measure of all windows before each window that was counted, and of all of these.
         self._bounds: dict[int, Numbers] = {}
         self._counts: dict[int, int] = {}
-        # Number of steps before each epoch, up to the first epoch after the last change of a limit.
-        self._first_steps = [0]
+        self.limits_of_units = limits if steps is None else steps.by_unit(limits)
+        # Units before each epoch, up to the first epoch after the last change of a limit.
+        self._begins = [0]
         self._limits = functools.lru_cache(maxsize=_EPOCHS_KEPT)(self._find_limits)
         self._planned = functools.lru_cache(maxsize=_WINDOWS_KEPT)(self._plan)
         self._window = functools.lru_cache(maxsize=_WINDOWS_KEPT)(self._plan_window)
@@ -170,12 +172,8 @@ class WindowedOrder(Order):
         for units in plan_of(self.count(epoch)).batches(consumed):
             yield self.plan_units(units, epoch)
 
-    def limits_before(self, unit: int, epoch: int) -> dict[str, int]:
-        """Return the limits of the units of an epoch before one, by the first unit of each."""
-        limits = self._limits(epoch)
-        firsts = [max(0, first) for first in limits.firsts]  # the last one at 0 counts
-        known = zip(firsts, limits.sizes, strict=True)
-        return {str(first): limit for first, limit in known if first < unit}
+    def limits_before(self, unit: int, epoch: int) -> dict[str, int] | None:
+        return self._limits(epoch).describe_before(unit) if self.is_ramped else None
 
     def describe(self) -> dict[str, Any]:
         return {**self.record_order.describe(), "lengths": self.lengths.fingerprint()}
@@ -243,12 +241,12 @@ class WindowedOrder(Order):
         if not self.is_ramped:
             return self.limits
         assert self.steps is not None
-        firsts = self._first_steps
-        while len(firsts) <= epoch and firsts[-1] < self.limits.firsts[-1]:
-            steps = self.steps.num_steps(self.count(len(firsts) - 1), firsts[-1])
-            firsts = [*firsts, firsts[-1] + steps]
-        self._first_steps = firsts
-        return self.steps.by_unit(self.limits, firsts[min(epoch, len(firsts) - 1)])
+        begins, limits = self._begins, self.limits_of_units
+        while len(begins) <= epoch and begins[-1] < limits.firsts[-1]:
+            count = self.count(len(begins) - 1)
+            begins = [*begins, self.steps.begin_after(begins[-1], count)]
+        self._begins = begins
+        return limits.from_batch(begins[min(epoch, len(begins) - 1)])
 
     def _window_begin(self, number: int) -> int:
         """Return the position at which a window begins."""
