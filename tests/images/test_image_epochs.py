@@ -181,10 +181,33 @@ def test_crops_of_a_stream_depend_on_file_and_record_number(paths: list[str]) ->
     assert sum(found[number] != other[number] for number in found) > COUNT - 3
 
 
-def test_map_style_and_parsed_records_have_no_epoch(paths: list[str]) -> None:
-    samples = tio.TFRecordMapDataset(paths, SCHEMA)
-    found = {number: samples[number]["image"].numpy().tobytes() for number in range(COUNT)}
-    assert found == expected(0, 0)
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("persistent", [False, True])
+def test_map_style_records_change_each_time(
+    paths: list[str], workers: int, persistent: bool
+) -> None:
+    def epochs(seed: int) -> list[dict[int, bytes]]:
+        torch.manual_seed(seed)
+        options: Any = {"num_workers": workers, "persistent_workers": persistent and workers > 0}
+        loader = DataLoader(tio.TFRecordMapDataset(paths, SCHEMA), batch_size=4, **options)
+        return [by_record(loader) for _ in range(3)]
+
+    found = epochs(1)
+    for number in range(COUNT):
+        assert len({epoch[number] for epoch in found}) == 3
+    assert epochs(1) == found
+    assert epochs(2)[0] != found[0]
+
+
+def test_map_style_records_that_are_loaded_together_differ(paths: list[str]) -> None:
+    samples = tio.TFRecordMapDataset(paths, SCHEMA, with_key=True)
+    loaded = samples.__getitems__([5, 20, 5])
+    assert [key for key, _ in loaded[::2]] == [samples[5][0]] * 2
+    images = [sample["image"].numpy().tobytes() for _, sample in loaded]
+    assert len({*images, samples[5][1]["image"].numpy().tobytes()}) == 4
+
+
+def test_parsed_records_have_no_epoch() -> None:
     batch = tio.parse_examples(
         [record_of(image, number) for number, image in enumerate(IMAGES)], SCHEMA
     )

@@ -9,9 +9,12 @@ from typing import TYPE_CHECKING, Any, Self, Unpack, overload
 
 import numpy as np
 import numpy.typing as npt
+import torch
 from torch.utils.data import Dataset, get_worker_info
 
 from .._order.selection import Numbers
+from .._parsing.record_random import RecordRandom
+from .._records.repetitions import repeated
 from .._storage.local import StrPath
 from .._storage.remote.options import StorageOptions
 from .._tensors.block_parser import Columns, SchemaLike
@@ -45,6 +48,9 @@ class TFRecordMapDataset(SelectingDataset, MissingMethods, Dataset[Item_co]):
 
     For training over whole epochs, :class:`TFRecordDataset` with ``shuffle=True`` is faster and can
     be resumed.
+
+    A record has another random crop, and other colors, each time that it is loaded. They depend on
+    ``torch.manual_seed`` and on what was loaded before.
 
     Args:
         paths: A file, glob pattern or directory, or several; see :class:`TFRecordDataset`.
@@ -91,7 +97,7 @@ class TFRecordMapDataset(SelectingDataset, MissingMethods, Dataset[Item_co]):
         self._makes_dicts = False
         self._window = StatsWindow()
         self._state = WorkerState()
-        self._has_loaded = False  # in this process or the one that started it
+        self._times_loaded = 0  # in this process and the one that started it
 
     @classmethod
     def from_tfds(
@@ -194,10 +200,11 @@ class TFRecordMapDataset(SelectingDataset, MissingMethods, Dataset[Item_co]):
         loader = self._parts.loader
         numbers = self._record_order.selection.numbers_at(self._positions(indices))
         worker = get_worker_info()
-        if not self._has_loaded:
-            self._has_loaded = True
-            if worker is None or worker.id == 0:
-                warn_of_absent_features(self._parts, self._state)
+        if self._times_loaded == 0 and (worker is None or worker.id == 0):
+            warn_of_absent_features(self._parts, self._state)
+        # In each epoch, a DataLoader gives its workers other seeds.
+        random = RecordRandom(torch.initial_seed(), self._times_loaded)
+        self._times_loaded += 1
         if worker is not None:
             report_lost_items()
             if self._makes_dicts:
@@ -205,17 +212,17 @@ class TFRecordMapDataset(SelectingDataset, MissingMethods, Dataset[Item_co]):
         meter = IterationMeter(self._state.counters)
         meter.begin()
         try:
-            plan = loader.reader.plan(numbers)
-            samples = self._samples(plan, numbers)
+            plan = loader.reader.plan(repeated(numbers, np.arange(len(numbers))))
+            samples = self._samples(plan, numbers, random)
             meter.stored_bytes = plan.stored_bytes(0, len(numbers))
             meter.pause(len(numbers), batches)
         finally:
             meter.end()
         return samples
 
-    def _samples(self, plan: Any, numbers: Numbers) -> list[Any]:
+    def _samples(self, plan: Any, numbers: Numbers, random: RecordRandom) -> list[Any]:
         loader = self._parts.loader
-        loaded = loader.load_one(plan)
+        loaded = loader.load_one(plan, random)
         if loaded.errors:
             raise loaded.errors.pop(0)  # a frame of its traceback must not refer to it
         if len(loaded.failures):
