@@ -27,7 +27,7 @@ def shared_crops(views: Views, crop: Sequence[int] | None) -> npt.NDArray[np.uin
 
     Args:
         views: Views of the images; ``[n]``.
-        crop: What was cut out of every image before; see :class:`ImageFeature`.
+        crop: Box that was cut out of every image before; see :class:`ImageFeature`.
     """
     left, top, right, bottom = views["box"].T
     size, start = views["image"], np.zeros(2, np.int64)

@@ -76,15 +76,16 @@ class MixedOrder(Order):
         stop: One of :data:`STOP_CHOICES`.
         bases: Number added to the record numbers of each part: that of its first record among all.
         repeat: Number of cycles of each part in an epoch, for ``"each_once"``. Default: 1.
-        continuation: Where the parts continue in one epoch. That epoch has the records that are
-            left: a part that must not start again has those of its present cycle, and keys of
-            ``weights`` count the records that came before, too. None if there is no such epoch.
+        continuation: Places of the parts in the one epoch in which they continue. It has the
+            records that are left: a part that must not start again has those of its present cycle,
+            and keys of ``weights`` count the records that came before, too. None if there is no
+            such epoch.
 
     Attributes:
         bases: Number added to the record numbers of each part.
         source_bases: The same of each source. Sources are the parts, with the sources of a mixed
             part in its place.
-        continuation: Where the parts continue in one epoch.
+        continuation: Places of the parts in the one epoch in which they continue.
 
     Raises:
         ValueError: If there are no parts or more than 2**16, a weight is not positive and finite,

@@ -41,7 +41,7 @@ class FilePass:
     """A pass over the records of files.
 
     Attributes:
-        what: What it finds, such as "lengths".
+        what: Plural of its results, such as "lengths".
         identity: Text that identifies the pass.
         suffix: Suffix of files in the cache.
         dtypes: Dtype of each array.

@@ -66,7 +66,7 @@ class RecordIndex:
     Attributes:
         location: Location of the data file.
         format: Record format of the data file.
-        facts: What is known before the content is loaded; it stays the same.
+        facts: Facts that are known before the content is loaded; they stay the same.
         data_stamp: Stamp of the data file when it was last found to match this index; None if it
             has not been compared yet.
         is_verified: False if a length in the data file does not match its checksum. Such an index

@@ -76,7 +76,7 @@ class IndexFile:
         head: Bytes of the header.
         name: File that errors name.
         path: File that has this content, if there is one.
-        facts: What is known without the content.
+        facts: Facts that are known without the content.
     """
 
     def __init__(

@@ -71,7 +71,7 @@ class Reader(ABC):
     Attributes:
         verify_crc: Whether checksums are compared, those of lengths and of data.
         max_record_bytes: Largest size of a record in bytes.
-        compressions: How files are compressed, as far as that is known before they are read.
+        compressions: Compressions of files, as far as they are known before files are read.
         prefetch_limits: Limits for calls of :meth:`prefetch`; None for local files, which the
             native code and the system prefetch.
         is_native: True if the native core loads small batches together; see :meth:`open_run`.

@@ -24,8 +24,7 @@ class RecordBlock:
         lengths: Size of each record's data in bytes; int64 ``[n]``.
         numbers: Identity of each record for its reader, ``[n]``: int64 record numbers, or values of
             :data:`torchrec_io._records.stream_reader.STREAM_LOCATION`.
-        kept: What its reader kept of records of which it left out parts, for their parser; None if
-            they are complete.
+        kept: Parts of records that its reader kept, for their parser; None if records are complete.
     """
 
     buffer: ByteBuffer

@@ -141,7 +141,7 @@ class Feature(Spec, is_abstract=True):
             or if values are rows of any length.
         key: Name of the stored feature with the values; None for the feature's own name.
         valid_range: Range that the values must be in; None if they are not checked.
-        normalize: How values are normalized once they are checked; None if they are not.
+        normalize: Normalization of values that were checked; None if there is none.
         is_slow: Whether values are decoded one by one outside the native parser.
         has_steps: Whether the value of a record can be cut into steps of an episode.
         is_written_as_is: Whether a value is stored as it is, under ``key`` or the feature's name.

@@ -60,7 +60,7 @@ class ChunkCache:
         """Return a chunk from memory, or load it, or wait for the thread that does.
 
         Args:
-            key: What identifies the stream, and number of the chunk.
+            key: Identifier of the stream, and number of the chunk.
             size: Number of its first bytes that are wanted.
             load: Function that loads at least these, or all before damage.
         """

@@ -30,8 +30,8 @@ class _Given(NamedTuple):
     Attributes:
         name: Name, pattern or directory.
         files: Files in order.
-        data: Those of them that are data files; none if the path names a single file.
-        is_folder: Whether it is a directory.
+        data: The data files among them; none if the path names a single file.
+        is_folder: True if it is a directory.
         options: Options for remote objects; None for local files.
     """
 

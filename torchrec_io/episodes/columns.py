@@ -40,7 +40,7 @@ class StepRows(NamedTuple):
     Attributes:
         rows: Row of each sample; int64 ``[n]``.
         steps: Steps that the sample takes of its row; int64 ``[n]``, or ``[n, offsets]``.
-        zeros: Which of them are zeros instead, bool of that shape; None if there are none.
+        zeros: Mask of those that are zeros instead, bool of that shape; None if there are none.
     """
 
     rows: Ints
@@ -110,7 +110,8 @@ def gather(
         names: Names of the columns, in order.
         rows: Row of each sample in ``batch``.
         steps: Steps of each sample, by the name of the column.
-        valid: Which steps exist, by the name of the column; the batch has these masks in a dict.
+        valid: Masks of the steps that exist, by the name of the column; the batch has these masks
+            in a dict.
         allocate: Function that allocates the arena.
     """
     old = batch.columns

@@ -83,7 +83,7 @@ class StepOffsets:
 
     Attributes:
         by_name: Offset by the flat name of a feature or of a dict of features; "" for all.
-        outside: What becomes of steps before the first and after the last one: samples that need
+        outside: Handling of steps before the first and after the last one: samples that need
             them are dropped, or they repeat the first or last step, or are zeros.
     """
 

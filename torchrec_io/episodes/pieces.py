@@ -35,8 +35,8 @@ class PieceTable:
         reader: Reader of the records.
         keys: The stored features.
         counts: Number of steps of each record; int64 ``[N]``.
-        results: Of each file: int32 ``[N]`` number of pieces of each record, 0 if it must be read
-            as a whole, and uint32 ``[3 * pieces]`` offset, size and CRC of each piece.
+        results: Results of each file: int32 ``[N]`` number of pieces of each record, 0 if it must
+            be read as a whole, and uint32 ``[3 * pieces]`` offset, size and CRC of each piece.
 
     Attributes:
         keys: The stored features.

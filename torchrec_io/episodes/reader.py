@@ -32,7 +32,7 @@ class StepNumbers:
             not be counted. It has one sample, so that reading it raises the error.
         margins: Number of steps of the record that must precede a sample's step, and follow it.
         stride: Distance from the step of one sample to that of the next.
-        rule: Which steps samples take; states of other rules are refused.
+        rule: Text of the steps that samples take; states of other rules are refused.
 
     Attributes:
         counts: Number of steps of each record; int64 ``[records]``, -1 where it is unknown.
@@ -144,7 +144,7 @@ class StepReader(Reader):
     Args:
         reader: Reader of the records.
         numbers: Numbers of all samples.
-        needs: What is needed of records whose pieces are known. Default: all records as a whole.
+        needs: Needed parts of records whose pieces are known. Default: all records as a whole.
     """
 
     def __init__(

@@ -49,7 +49,7 @@ def step_pipeline(
             the group. A sequence adds an axis ``[B, offsets, ...]``; an integer or a
             :class:`LaterStep` does not.
         group: Name of the features that have steps. SequenceExamples have feature lists instead.
-        outside: What becomes of steps before the first and after the last one. Unless it is "drop",
+        outside: Handling of steps before the first and after the last one. Unless it is "drop",
             ``batch.valid[name]`` says which steps exist: bool ``[B]`` or ``[B, offsets]``.
         stride: Distance from the step of one sample to that of the next.
 

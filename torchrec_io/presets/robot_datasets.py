@@ -39,7 +39,7 @@ class OxePart(NamedTuple):
         feature: Name of the feature; None for zeros.
         start: First number along the last axis, as in a slice; None for the first of all.
         stop: End of the slice; None for all. For zeros, the number of zeros.
-        rules: What Octo and OpenVLA do with the numbers, in order: "clip" to 0 and 1; "invert",
+        rules: Rules of Octo and OpenVLA for the numbers, in order: "clip" to 0 and 1; "invert",
             that is 1 - x; "binarize" the gripper: 1 (open) if more than 0.95, 0 if less than 0.05,
             otherwise as in the next step; "absolute": make a gripper of relative actions (1 closes,
             -1 opens) absolute (1 is open, 0 closed); "euler": roll, pitch and yaw of a quaternion;
@@ -68,7 +68,7 @@ class OxeDataset:
             the gripper; or "joint_pos": 7 joints and the gripper.
         instruction: Name of the text.
         frequency: Steps per second, Hz; None if the tables do not give it.
-        note: What else the tables do, or "".
+        note: Other things that the tables do, or "".
     """
 
     name: str

@@ -171,7 +171,7 @@ def _give_up(way: ObjectAccess, number: int) -> None:
     """Drop the parts of an upload, in the process that sends it.
 
     Args:
-        way: Where the parts were sent.
+        way: Access to the object to which the parts were sent.
         number: Number of the upload.
     """
     if os.getpid() == way.pid:

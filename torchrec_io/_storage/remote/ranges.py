@@ -24,8 +24,8 @@ class RangeRequest(NamedTuple):
     Attributes:
         begin: First byte.
         size: Size in bytes.
-        copies: What of them is copied: offset in the request, size, and offset in the buffer of the
-            reader; int64 ``[n, 3]``.
+        copies: Pieces of them that are copied: offset in the request, size, and offset in the
+            buffer of the reader; int64 ``[n, 3]``.
     """
 
     begin: int
