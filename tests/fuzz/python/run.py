@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import importlib
 import logging
+import os
 import sys
 import warnings
 from pathlib import Path
@@ -35,8 +37,19 @@ def main() -> None:
             _write_finding(data, options)
             raise
 
+    # libFuzzer calls exit() and holds the GIL. Arrow would then wait for threads that wait for it.
+    ctypes.CDLL(None).on_exit(_on_exit, None)
     atheris.Setup([sys.argv[0], *options], check)
     atheris.Fuzz()
+
+
+def _end_process(status: int, _: int | None) -> None:
+    """End the process without the destructors of libraries."""
+    sys.stdout.flush()
+    os._exit(status)
+
+
+_on_exit = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_void_p)(_end_process)
 
 
 def _write_finding(data: bytes, options: list[str]) -> None:
