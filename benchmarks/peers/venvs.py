@@ -58,16 +58,6 @@ def python_of(module: str) -> str:
     return str(venv / "bin" / "python")
 
 
-def python_without_torch(name: str) -> str:
-    """Return the Python of an environment that has only its own requirements.
-
-    Raises:
-        SetupError: The environment cannot be created.
-    """
-    requirements = _REQUIREMENTS / f"{name}.txt"
-    return str(_make(name, ["--no-deps", "-r", str(requirements)], None) / "bin" / "python")
-
-
 def _make(name: str, what: list[str], below: Path | None) -> Path:
     """Create an environment with packages that extends another one."""
     venv = _FOLDER / name
