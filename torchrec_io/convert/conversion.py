@@ -25,13 +25,6 @@ from .options import Options
 Item = TypeVar("Item")
 
 
-class FoundPiece(NamedTuple):
-    """The dtypes that the columns of a piece of the source need, and its size in bytes."""
-
-    types: dict[str, FoundType]
-    size: int
-
-
 class ConvertedPiece(NamedTuple):
     """The result of converting a piece of the source.
 
@@ -113,12 +106,13 @@ class Conversion:
         return self._sources
 
     def find_types(
-        self, work: Callable[[Item], FoundPiece], pieces: Iterable[Item]
+        self, work: Callable[[Item], tuple[dict[str, FoundType], int]], pieces: Iterable[Item]
     ) -> dict[str, FoundType]:
         """Read all pieces of the source in processes to find the dtypes that columns need.
 
         Args:
-            work: Function of a module that finds the dtypes in a piece.
+            work: Function of a module that returns the dtypes that the columns of a piece need, and
+                the size of the piece in bytes.
             pieces: Pieces of the sources.
 
         Raises:
@@ -126,9 +120,9 @@ class Conversion:
         """
         types: dict[str, FoundType] = {}
         with OrderedPool(work, self._options["jobs"], processes=True) as pool:
-            for found in pool.map(pieces):
-                add_types(types, found.types)
-                self.report.add(0, found.size)
+            for found, size in pool.map(pieces):
+                add_types(types, found)
+                self.report.add(0, size)
         return types
 
     def write(
