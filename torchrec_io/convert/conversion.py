@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import NamedTuple, TypeVar
 
 from .._records.record_block import RecordList
@@ -173,7 +174,7 @@ class Conversion:
                 raise ConversionError("there is no record to write", path=only)
             outputs = output.finish()
         found = schema(surveyor.result()) if callable(schema) else schema
-        return report.result(outputs, output.counts, schema=found)
+        return replace(report.result(outputs, output.counts), schema=found)
 
 
 def size_of(file: Location) -> int:

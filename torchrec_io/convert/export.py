@@ -188,7 +188,7 @@ class Export:
             for name, summary in sorted(summaries.items()):
                 if summary.kinds and name not in read:
                     left_out[name] = max(left_out.get(name, 0), summary.present)
-        return self.report.result(outputs, counts, left_out=left_out)
+        return replace(self.report.result(outputs, counts), left_out=left_out)
 
 
 def _stored(schema: Schema, names: Collection[str]) -> Schema:
