@@ -34,25 +34,18 @@ def run_each(work: Callable[[int], None], count: int, threads: int) -> None:
     Raises:
         BaseException: If ``work`` raised.
     """
-    todo = deque(range(count))
+    numbers = iter(range(count))
 
     def serve() -> None:
-        while todo:
-            try:
-                number = todo.popleft()
-            except IndexError:  # another thread took the last one
-                return
-            try:
+        try:
+            for number in numbers:  # each goes to one thread
                 work(number)
-            except BaseException:
-                todo.clear()
-                raise
+        except BaseException:
+            deque(numbers, maxlen=0)
+            raise
 
     helpers = min(threads, _MAX_THREADS, count // _MIN_CALLS_PER_THREAD) - 1
-    if helpers < 1:
-        serve()
-        return
-    with ThreadPoolExecutor(helpers, "torchrec_io images") as pool:
+    with ThreadPoolExecutor(max(1, helpers), "torchrec_io images") as pool:
         started: list[Future[None]] = []
         # The system may have no more threads, or the interpreter may be exiting.
         with contextlib.suppress(RuntimeError):

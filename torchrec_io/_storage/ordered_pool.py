@@ -44,7 +44,7 @@ class OrderedPool(Generic[Item, Value]):
     result.
 
     Leaving the ``with`` block drops the waiting items and waits for those in progress. Items that
-    take long should check :attr:`is_stopped`.
+    take long should check ``is_stopped``.
 
     Args:
         work: Function that is called with each item. For processes it is pickled with each item, so
@@ -55,6 +55,9 @@ class OrderedPool(Generic[Item, Value]):
             ``if __name__ == "__main__":``. They end with this process, however it ends.
         max_items: Largest number of items, and their results, in the pool. By default three per
             job. It matters where items are large.
+
+    Attributes:
+        is_stopped: True after the ``with`` block was left: no more results are needed.
 
     Raises:
         ValueError: If ``jobs`` is not a positive integer.
@@ -73,12 +76,7 @@ class OrderedPool(Generic[Item, Value]):
         self._processes = processes
         self._max_items = max_items or _ITEMS_PER_JOB * self._jobs
         self._executor: Executor | None = None
-        self._stopped = threading.Event()
-
-    @property
-    def is_stopped(self) -> bool:
-        """True after the ``with`` block was left: no more results are needed."""
-        return self._stopped.is_set()
+        self.is_stopped: bool = False
 
     def __enter__(self) -> Self:
         if self._jobs > 1 and self._processes:
@@ -88,7 +86,7 @@ class OrderedPool(Generic[Item, Value]):
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._stopped.set()
+        self.is_stopped = True
         if self._executor is not None:
             self._executor.shutdown(wait=True, cancel_futures=True)
 

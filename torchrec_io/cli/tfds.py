@@ -19,7 +19,8 @@ from .._storage.location import Location
 from ..checks import counted
 from ..errors import TorchRecIOError
 from ..tfds.connectors import Leaf, Unknown
-from ..tfds.directory import Directory, Outline
+from ..tfds.directory import Directory
+from ..tfds.feature_choice import StoredKeys
 from ..tfds.shard_index import check_shard
 from ..tfds.versions import find_configs
 from .options import DEFAULT_JOBS, command, usage_errors
@@ -62,20 +63,21 @@ def show_tfds(
     try:
         with usage_errors():
             found = Directory(folder, config, version)
-            outline = found.outline()
+            unread, keys = found.outline()
             shards = _shards(found)
     except (TorchRecIOError, OSError, MemoryError) as error:
         print_error(getattr(error, "filename", None) or "error", error)
         raise typer.Exit(1) from None
-    features = [_feature_members(leaf, outline.unread) for leaf in outline.leaves]
+    leaves = found.features.leaves() if found.features is not None else ()
+    features = [_feature_members(leaf, unread) for leaf in leaves]
     if not as_json:
         _show_names(found, configs)
         _show_table([{**each, "error": None} for each in features])
-        for name, reason in outline.unread.items():
+        for name, reason in unread.items():
             typer.echo(printable(f"feature {name} CANNOT BE READ: {reason}"))
         if not features:
             typer.echo("there is no features.json; the schema is inferred from the records")
-    splits = _check(found, shards, outline, jobs)
+    splits = _check(found, shards, keys, jobs)
     is_ok = all(split["ok"] for split in splits)
     if as_json:
         facts = ("name", "config", "version", "path", "supervised_keys")
@@ -157,7 +159,7 @@ def _shards(found: Directory) -> dict[Location, tuple[str, int | None]]:
 
 
 def _check(
-    found: Directory, shards: dict[Location, tuple[str, int | None]], outline: Outline, jobs: int
+    found: Directory, shards: dict[Location, tuple[str, int | None]], keys: StoredKeys, jobs: int
 ) -> list[dict[str, Any]]:
     """Read all shards, print their errors, and return facts about each split."""
     splits: dict[str, dict[str, Any]] = {
@@ -174,7 +176,7 @@ def _check(
     }
 
     def work(file: Location, progress: Progress) -> int:
-        records = check_shard(file, shards[file][1], outline.keys)
+        records = check_shard(file, shards[file][1], keys)
         progress(0, records)
         return records
 

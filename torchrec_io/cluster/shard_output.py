@@ -112,7 +112,8 @@ class ShardOutput:
             work = functools.partial(_write_shard, folder)
             with closing(tasks.run_tasks(work, list(enumerate(pieces)), sizes)) as done:
                 for shard, size in done:
-                    report.add(shard.records, size, shard.errors.first, shard.errors.more)
+                    report.add(shard.records, size, shard.errors.first)
+                    report.skipped += shard.errors.more
                     shards.append(shard)
             outputs = folder.commit(shards, self.name, force=self.force)
         return outputs, [shard.records for shard in shards]

@@ -99,7 +99,8 @@ def shuffle(
     report.watcher.started(2 * records.size)
     with ShardFolder.beside(start) as folder:
         found = folder.open(_sort(records, folder, seed, on_error))
-        report.add(0, records.size, more_errors=len(records) - len(found))
+        report.skipped += len(records) - len(found)
+        report.add(0, records.size)
         # These files are not damaged, so nothing is skipped.
         outputs, counts = output.write(found, JobReport("raise", watcher))
     return report.result(outputs, counts)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import NamedTuple, TypeVar
 
 from .._records.record_block import RecordList
@@ -23,13 +24,6 @@ from .columns import FoundType, add_types
 from .options import Options
 
 Item = TypeVar("Item")
-
-
-class FoundPiece(NamedTuple):
-    """The dtypes that the columns of a piece of the source need, and its size in bytes."""
-
-    types: dict[str, FoundType]
-    size: int
 
 
 class ConvertedPiece(NamedTuple):
@@ -113,12 +107,13 @@ class Conversion:
         return self._sources
 
     def find_types(
-        self, work: Callable[[Item], FoundPiece], pieces: Iterable[Item]
+        self, work: Callable[[Item], tuple[dict[str, FoundType], int]], pieces: Iterable[Item]
     ) -> dict[str, FoundType]:
         """Read all pieces of the source in processes to find the dtypes that columns need.
 
         Args:
-            work: Function of a module that finds the dtypes in a piece.
+            work: Function of a module that returns the dtypes that the columns of a piece need, and
+                the size of the piece in bytes.
             pieces: Pieces of the sources.
 
         Raises:
@@ -126,9 +121,9 @@ class Conversion:
         """
         types: dict[str, FoundType] = {}
         with OrderedPool(work, self._options["jobs"], processes=True) as pool:
-            for found in pool.map(pieces):
-                add_types(types, found.types)
-                self.report.add(0, found.size)
+            for found, size in pool.map(pieces):
+                add_types(types, found)
+                self.report.add(0, size)
         return types
 
     def write(
@@ -179,7 +174,7 @@ class Conversion:
                 raise ConversionError("there is no record to write", path=only)
             outputs = output.finish()
         found = schema(surveyor.result()) if callable(schema) else schema
-        return report.result(outputs, output.counts, schema=found)
+        return replace(report.result(outputs, output.counts), schema=found)
 
 
 def size_of(file: Location) -> int:

@@ -19,7 +19,7 @@ from ..tools.report import Result
 from . import arrow as pa
 from .arrow_rows import ColumnTypes, encode_table
 from .columns import FoundType, add_types, stored_dtypes
-from .conversion import Conversion, FoundPiece, size_of
+from .conversion import Conversion, size_of
 from .escaped_text import END, escaped_text, unescaped
 from .options import ColumnOptions, Options, Types
 from .rows import Table
@@ -218,7 +218,7 @@ def _tables(
 # ---- types ----
 
 
-def _find_types(table: Table, names: Sequence[str]) -> FoundPiece:
+def _find_types(table: Table, names: Sequence[str]) -> tuple[dict[str, FoundType], int]:
     """Find the dtypes that some columns need. Digits with a leading zero (02134) are text."""
     found: dict[str, FoundType] = {}
     for name in names:
@@ -232,4 +232,4 @@ def _find_types(table: Table, names: Sequence[str]) -> FoundPiece:
             if i >= 0:
                 value = repr(values[i].as_py().decode(errors="replace"))
                 add_types(found, {name: FoundType(dtype, table.example(i, value))})
-    return FoundPiece(found, table.size)
+    return found, table.size

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
-from .._order.selection import Selection
 from .._parsing.numpy_columns import numpy_columns, stored_values
 from .._parsing.parser import ExampleParser
 from .._parsing.valid_records import parse_columns
@@ -34,18 +33,6 @@ _REMEDY = (
 )
 
 
-class StoredBlock(NamedTuple):
-    """Some records and the stored values of their features.
-
-    Attributes:
-        block: The records.
-        columns: Columns of :func:`numpy_columns`, in the order of the schema.
-    """
-
-    block: RecordBlock
-    columns: dict[str, Any]
-
-
 class Export:
     """A conversion from TFRecord, which reads the stored values: an image stays its bytes.
 
@@ -57,6 +44,7 @@ class Export:
     Attributes:
         report: Counts of the conversion.
         files: Files to read.
+        jobs: Number of threads that read.
         survey: Facts about the features of all records, once a schema is inferred from them.
         schema: Schema of the stored values, with a FixedLenFeature or VarLenFeature for every
             feature, once it is chosen.
@@ -77,7 +65,7 @@ class Export:
         self.report: JobReport = self.files.report
         refuse_inputs(self.files.locations, outputs)
         self.survey: Survey | None = None
-        self._jobs = given["jobs"]
+        self.jobs: int = given["jobs"]
         self._surveyor = Surveyor(with_values=False)
 
     def choose(
@@ -120,7 +108,7 @@ class Export:
         self.survey = survey_sample(
             all_records(self.files.reader.indexes),
             skip_errors=self.report.on_error == "skip",
-            jobs=self._jobs,
+            jobs=self.jobs,
             advanced=lambda size: watcher.advanced(size, 0),
             all_text=True,
         )
@@ -136,35 +124,26 @@ class Export:
         self.schema: Schema = schema
         self._remedy = remedy
 
-    def blocks(
-        self,
-        selection: Selection | None = None,
-        *,
-        max_records: int | None = None,
-        max_bytes: int | None = None,
-    ) -> Generator[StoredBlock]:
-        """Yield the valid records of a selection in blocks, in order.
+    def parse(self, block: RecordBlock) -> tuple[RecordBlock, dict[str, Any]]:
+        """Parse a block, without the records that do not fit the schema.
 
-        The report counts the bytes, but not the records.
-
-        Args:
-            selection: Records to read; by default all.
-            max_records: Largest number of records in a block; by default 4,096.
-            max_bytes: Largest size of a block with more than one record, in bytes; by default
-                4 MiB.
+        Returns:
+            The records that fit, and the columns of :func:`numpy_columns`, in the order of the
+            schema.
 
         Raises:
             DecodeError: If a record does not fit the schema, unless the report skips errors.
-            CorruptRecordError: If a record is damaged, unless the report skips errors.
         """
-        for block in self.files.blocks(
-            self.files.all if selection is None else selection,
-            self._jobs,
-            count_records=False,
-            max_records=max_records,
-            max_bytes=max_bytes,
-        ):
-            yield self._parse(block)
+        parsed, failures = parse_columns(ExampleParser.of(self.schema), block)
+        for failure in failures:
+            # The remedy stands in the place of the hint.
+            reason = failure._replace(hint=None).message(with_offset=True)
+            number = int(block.numbers[failure.position])
+            self.skip(number, f"{reason}; {self._remedy}", failure.feature)
+        if self.survey is None:
+            self._surveyor.add(parsed.block)
+        columns = numpy_columns(parsed.arena, parsed.columns)
+        return parsed.block, {name: columns[name] for name in self.schema}
 
     def write_each(self, write: Callable[[int, Mapping[str, Any]], None]) -> None:
         """Pass the number and the stored values of each valid record to a function, in order.
@@ -178,13 +157,14 @@ class Export:
                 skips errors.
             CorruptRecordError: If a record is damaged, unless the report skips errors.
         """
-        with closing(self.blocks()) as blocks:
-            for rows in blocks:
+        blocks = self.files.blocks(self.files.all, self.jobs, count_records=False)
+        with closing(blocks):
+            for block in blocks:
                 count = 0
-                for position, number in enumerate(rows.block.numbers.tolist()):
+                found, columns = self.parse(block)
+                for position, number in enumerate(found.numbers.tolist()):
                     values = {
-                        name: stored_values(column, position)
-                        for name, column in rows.columns.items()
+                        name: stored_values(column, position) for name, column in columns.items()
                     }
                     try:
                         write(number, values)
@@ -201,29 +181,14 @@ class Export:
     def result(self, outputs: Sequence[Location], counts: Sequence[int]) -> Result:
         """Return the result, with the features that were not read, once all blocks were read."""
         survey = self.survey or self._surveyor.result()
-        read = {
-            where: {key.key for name, spec in specs.items() for key in spec.stored_keys(name)}
-            for where, specs in zip(("context", "list"), self.schema.parts.values(), strict=False)
-        }
+        specs_of_parts = (self.schema.context, self.schema.sequence or {})
         left_out: dict[str, int] = {}
-        for where, summaries in (("context", survey.context), ("list", survey.lists)):
+        for summaries, specs in zip((survey.context, survey.lists), specs_of_parts, strict=True):
+            read = {key.key for name, spec in specs.items() for key in spec.stored_keys(name)}
             for name, summary in sorted(summaries.items()):
-                if summary.kinds and name not in read.get(where, ()):
+                if summary.kinds and name not in read:
                     left_out[name] = max(left_out.get(name, 0), summary.present)
-        return self.report.result(outputs, counts, left_out=left_out)
-
-    def _parse(self, block: RecordBlock) -> StoredBlock:
-        """Parse a block, without the records that do not fit the schema."""
-        parsed, failures = parse_columns(ExampleParser.of(self.schema), block)
-        for failure in failures:
-            # The remedy stands in the place of the hint.
-            reason = failure._replace(hint=None).message(with_offset=True)
-            number = int(block.numbers[failure.position])
-            self.skip(number, f"{reason}; {self._remedy}", failure.feature)
-        if self.survey is None:
-            self._surveyor.add(parsed.block)
-        columns = numpy_columns(parsed.arena, parsed.columns)
-        return StoredBlock(parsed.block, {name: columns[name] for name in self.schema})
+        return replace(self.report.result(outputs, counts), left_out=left_out)
 
 
 def _stored(schema: Schema, names: Collection[str]) -> Schema:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any, Unpack
 
 from .._schema.dtypes import is_integer_dtype
@@ -91,7 +92,8 @@ def to_files(
             sizes.append(len(data))
 
         export.write_each(write)
-    return export.report.result([output], [export.report.records], file_bytes=sum(sizes))
+    found = export.report.result([output], [export.report.records])
+    return replace(found, file_bytes=sum(sizes))  # of the files in the folder
 
 
 def _write_new(folder: str, target: str, path: str, data: bytes, feature: str | None) -> None:

@@ -22,7 +22,7 @@ from .arrow_rows import (
     unnested,
 )
 from .columns import FoundType, stored_dtypes
-from .conversion import Conversion, FoundPiece, size_of
+from .conversion import Conversion, size_of
 from .options import ColumnOptions, Options, Types
 from .rows import Table
 
@@ -163,7 +163,7 @@ _DECODER = json.JSONDecoder(object_pairs_hook=_members)
 # ---- types ----
 
 
-def _find_types(table: Table, typed: Types) -> FoundPiece:
+def _find_types(table: Table, typed: Types) -> tuple[dict[str, FoundType], int]:
     """Find the dtypes that members need. Errors of lines are reported when they are converted."""
     found: dict[str, FoundType] = {}
     for name, column in zip(table.columns.schema.names, table.columns.columns, strict=True):
@@ -172,4 +172,4 @@ def _find_types(table: Table, typed: Types) -> FoundPiece:
         dtype = "none" if is_empty else stored_dtype(column.type) or "object"
         dtype = typed.get(name, dtype)
         found[name] = FoundType(dtype, table.example(i, shown(column[i])))
-    return FoundPiece(found, table.size)
+    return found, table.size

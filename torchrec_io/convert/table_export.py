@@ -13,6 +13,7 @@ import numpy as np
 
 from .._order.selection import Span
 from .._parsing.numpy_columns import RaggedRows
+from .._records.record_block import RecordBlock
 from .._schema.schema import Schema
 from .._schema.specs import FixedLenFeature, VarLenFeature
 from .._storage.local import StrPath
@@ -29,7 +30,7 @@ from ..tools.report import Result
 from . import arrow as pa
 from .arrow_columns import list_array
 from .arrow_rows import cast_column
-from .export import Export, StoredBlock
+from .export import Export
 from .options import ColumnOptions
 
 # Approximate limits of a row group, which is the amount of data in memory.
@@ -197,8 +198,12 @@ def _write(
     with group:
         for i, output in enumerate(outputs):
             begin, end = total * i // len(outputs), total * (i + 1) // len(outputs)
-            blocks = export.blocks(
-                Span(begin, end - begin, total), max_records=_MAX_RECORDS, max_bytes=_MAX_BYTES
+            blocks = export.files.blocks(
+                Span(begin, end - begin, total),
+                export.jobs,
+                count_records=False,
+                max_records=_MAX_RECORDS,
+                max_bytes=_MAX_BYTES,
             )
             counts.append(0)
             # Arrow gets an open file because it refuses names that are not UTF-8.
@@ -207,8 +212,8 @@ def _write(
                 group.open_file(output) as file,
                 open_writer(file, arrow_schema) as writer,
             ):
-                for rows in blocks:
-                    table = _table(export, rows, arrow_schema)
+                for block in blocks:
+                    table = _table(export, block, arrow_schema)
                     if table.num_rows:
                         writer.write_table(table)
                     export.report.add(table.num_rows, 0)
@@ -255,11 +260,12 @@ def _arrow_schema(export: Export, *, has_lists: bool) -> Any:
     return pa.schema(fields, metadata={SCHEMA_KEY: export.schema.to_json()})
 
 
-def _table(export: Export, rows: StoredBlock, schema: Any) -> Any:
+def _table(export: Export, block: RecordBlock, schema: Any) -> Any:
     """Return the rows of a block, without those whose values a column cannot store."""
     arrays = []
     invalid: dict[int, tuple[str, str]] = {}
-    for field, column in zip(schema, rows.columns.values(), strict=True):
+    found, columns = export.parse(block)
+    for field, column in zip(schema, columns.values(), strict=True):
         array = list_array(_with_flat_rows(column))
         if pa.types.is_list(array.type) and not pa.types.is_list(field.type):
             lengths = array.value_lengths().to_numpy()
@@ -277,7 +283,7 @@ def _table(export: Export, rows: StoredBlock, schema: Any) -> Any:
     if not invalid:
         return table
     for i in sorted(invalid):
-        export.skip(int(rows.block.numbers[i]), *invalid[i])
+        export.skip(int(found.numbers[i]), *invalid[i])
     return table.filter(pa.array([i not in invalid for i in range(table.num_rows)]))
 
 

@@ -237,8 +237,7 @@ def _sizes_text(sizes: Mapping[tuple[int, int], int]) -> str:
 
 
 def _are_images(summary: FeatureSummary) -> bool:
-    formats = {format_ for format_, _ in summary.formats}
-    return bool(formats) and formats <= {*IMAGES}
+    return bool(summary.format_counts) and summary.format_counts.keys() <= {*IMAGES}
 
 
 def _judge(summary: FeatureSummary, inspected: Inspected, dtype: DTypeName) -> _Verdict:
@@ -265,7 +264,7 @@ def _remark(summary: FeatureSummary) -> str:
     """Return further facts about a feature that is read as it is stored."""
     if summary.kinds == {"int64"} and summary.extent is not None and {*summary.extent} <= {0, 1}:
         return '; all values are 0 or 1, which the dtype "bool" can also read'
-    formats = {format_ for format_, _ in summary.formats}
+    formats = summary.format_counts.keys()
     if formats == {TENSOR}:
         return "; the values look like serialized tensors, which SerializedTensorFeature decodes"
     if _are_images(summary) and not summary.are_images_valid:

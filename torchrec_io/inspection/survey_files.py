@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import Literal
 
-from .._records.scanned_block import ScannedBlock, raise_at_gaps
+from .._records.scanned_block import raise_at_gaps
 from .._storage.local import StrPath
 from .._storage.ordered_pool import OrderedPool
 from .._storage.paths import expand_paths
@@ -149,15 +149,11 @@ def survey_piece(
         skipped += len(block.gaps) + len(batch.rejected)
         if batch.rejected and not skip_errors:
             reason = "the record is neither a tf.train.Example nor a tf.train.SequenceExample"
-            raise _error(block, batch.rejected[0], reason)
+            raise DecodeError(reason, **block.place(batch.rejected[0]))
         if batch.first_example is not None and first_example is None:
             reason = "the record is not a tf.train.SequenceExample, but other records are"
-            first_example = _error(block, batch.first_example, reason)
+            first_example = DecodeError(reason, **block.place(batch.first_example))
         stored_bytes += block.stored_bytes
     return surveyor.result()._replace(
         skipped=skipped, stored_bytes=stored_bytes, first_example=first_example
     )
-
-
-def _error(block: ScannedBlock, position: int, reason: str) -> DecodeError:
-    return DecodeError(reason, **block.place(position))

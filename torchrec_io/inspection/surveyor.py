@@ -78,8 +78,6 @@ class FeatureSummary:
 
     def merged(self, later: FeatureSummary) -> FeatureSummary:
         """Return the facts about these and later records."""
-        formats = Counter(self.format_counts)
-        formats.update(later.format_counts)
         image_sizes = Counter(self.image_sizes)
         image_sizes.update(later.image_sizes)
         kinds = self.kinds | later.kinds
@@ -90,7 +88,7 @@ class FeatureSummary:
             _joined(self.counts, later.counts),
             _joined(self.steps, later.steps),
             _joined(self.extent, later.extent) if len(kinds) == 1 else None,
-            formats,
+            Counter(self.format_counts) + Counter(later.format_counts),
             self.are_images_valid and later.are_images_valid,
             image_sizes,
         )
@@ -148,7 +146,7 @@ def _merged(
     for name, summary in later.items():
         found[name] = found[name].merged(summary) if name in found else summary
     if len(found) > len(some):
-        name_bytes = sum(len(_key(name)) for name in found)
+        name_bytes = sum(len(name.encode("utf-8", "surrogateescape")) for name in found)
         if len(found) > _core.MOST_SURVEY_FEATURES or name_bytes > _core.MOST_SURVEY_NAME_BYTES:
             raise _too_many()
     return found
@@ -182,11 +180,6 @@ class Surveyor:
             characters if with_values else no_characters(), with_lists, with_values
         )
 
-    @property
-    def records(self) -> int:
-        """Number of records so far, without those that were rejected."""
-        return self._core.records
-
     def add(self, block: RecordBlock | RecordList) -> _core.SurveyedBatch:
         """Add the facts about some records.
 
@@ -218,11 +211,7 @@ class Surveyor:
         lists = {
             name_of(key): FeatureSummary.of(facts, {}) for key, facts in self._core.lists.items()
         }
-        return Survey(self.records, context, lists)
-
-
-def _key(name: str) -> bytes:
-    return name.encode("utf-8", "surrogateescape")
+        return Survey(self._core.records, context, lists)
 
 
 def _too_many() -> SchemaError:

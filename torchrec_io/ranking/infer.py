@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from .._records.record_block import RecordBlock
 from .._records.scanned_block import raise_at_gaps
@@ -13,7 +13,7 @@ from .._storage.location import Location
 from ..errors import SchemaError
 from ..inspection.inference import Finding, InferredParts, Inspected, make_findings, without_twin
 from ..inspection.record_sample import MaxRecords, RecordSample, choose_records
-from ..inspection.surveyor import Surveyor
+from ..inspection.surveyor import Survey, Surveyor
 from .list_block import split_lists
 
 
@@ -39,13 +39,13 @@ def infer_lists(
         SchemaError: If no feature of the examples can be read.
     """
     sample = choose_records(files, max_records)
-    lists = _survey(sample, on_error)
-    if lists is None:
+    surveys = _survey(sample, on_error)
+    if surveys is None:
         return None
-    inspected = Inspected(lists.records, lists.records if sample.is_all else sample.total)
-    of_all = Inspected(lists.examples.records, lists.examples.records if sample.is_all else None)
-    contexts = make_findings(lists.contexts.result(), inspected)
-    examples = make_findings(lists.examples.result(), of_all)
+    lists, inner = (survey.records for survey in surveys)
+    inspected = Inspected(lists, lists if sample.is_all else sample.total)
+    contexts = make_findings(surveys[0], inspected)
+    examples = make_findings(surveys[1], Inspected(inner, inner if sample.is_all else None))
     twins = []
     for name in set(contexts) & set(examples):
         if examples[name].spec is None:
@@ -72,23 +72,10 @@ def _in_list(finding: Finding) -> Finding:
     return replace(finding, spec=FixedLenFeature([], "string"), why=why, comment="")
 
 
-class _Lists(NamedTuple):
-    """Facts about the features of lists.
-
-    Attributes:
-        records: Number of lists.
-        contexts: Facts about their contexts.
-        examples: Facts about their examples.
-    """
-
-    records: int
-    contexts: Surveyor
-    examples: Surveyor
-
-
-def _survey(sample: RecordSample, on_error: Literal["raise", "skip"]) -> _Lists | None:
+def _survey(
+    sample: RecordSample, on_error: Literal["raise", "skip"]
+) -> tuple[Survey, Survey] | None:
     """Return the facts about the contexts and the examples of lists; None for other records."""
-    records = 0
     contexts, examples = Surveyor(with_lists=False), Surveyor(with_lists=False)
     for piece in sample.pieces:
         for found in piece() if on_error == "skip" else raise_at_gaps(piece()):
@@ -96,11 +83,11 @@ def _survey(sample: RecordSample, on_error: Literal["raise", "skip"]) -> _Lists 
             parts, failures = split_lists(block)
             if failures or _have_values(block):
                 return None
-            records += len(block)
             if examples.add(parts.examples).rejected or contexts.add(parts.contexts).rejected:
                 return None
-    has_values = any(summary.present for summary in examples.result().context.values())
-    return _Lists(records, contexts, examples) if has_values else None
+    survey = examples.result()
+    has_values = any(summary.present for summary in survey.context.values())
+    return (contexts.result(), survey) if has_values else None
 
 
 def _have_values(block: RecordBlock) -> bool:

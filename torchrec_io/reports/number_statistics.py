@@ -28,25 +28,23 @@ class NumberStatistics:
 
     Quantiles and histograms are from a KLL sketch, which is exact for about 1,000 values.
     Everything else is exact.
+
+    Attributes:
+        count: Number of values, with NaN and infinities.
     """
 
     def __init__(self) -> None:
         self._sketch: Any = import_extra("datasketches").kll_doubles_sketch(_SKETCH_SIZE)
-        self._count = self._nan = self._above = self._below = self._zeros = 0
-        self._finite = 0
+        self.count: int = 0
+        self._nan = self._above = self._below = self._zeros = self._finite = 0
         self._mean = self._squares = 0.0  # squares: sum of the squared distances from the mean
         self._least: float | None = None
         self._most: float | None = None
 
-    @property
-    def count(self) -> int:
-        """Number of values, with NaN and infinities."""
-        return self._count
-
     def add(self, values: npt.NDArray[Any]) -> None:
         """Add int64 or float values of any shape."""
         flat = values.reshape(-1)
-        self._count += len(flat)
+        self.count += len(flat)
         if flat.dtype.kind == "f":
             self._nan += int(np.isnan(flat).sum())
             self._above += int((flat == np.inf).sum())
@@ -86,7 +84,7 @@ class NumberStatistics:
             histogram = _histogram(self._sketch, self._least, self._most, self._finite)
         is_estimate = self._finite > 0 and self._sketch.is_estimation_mode()
         return NumberSummary(
-            self._count,
+            self.count,
             self._nan,
             self._above,
             self._below,

@@ -6,7 +6,7 @@ import dataclasses
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from importlib.metadata import version
 
 from .._order.selection import Selection
@@ -103,25 +103,20 @@ def report(
 
     receiver.started(file_bytes)
     most = None if duplicates else max_records
-    opened = [_open(each, most, receiver, indexed) for each in sets]
+    opened = []
+    for each in sets:
+        job = JobReport("skip")
+        records = RecordFiles(each, job, advanced=indexed)
+        job.watcher = faults = Faults(receiver)  # of the records that are read from here on
+        opened.append((records, choose_records(records, most), faults))
     indexed(unread)  # of files that had indexes
-    values = sum(each.size * len(some) // max(1, len(each)) for each, some, _ in opened)
+    values = sum(records.size * len(some) // max(1, len(records)) for records, some, _ in opened)
     receiver.started(file_bytes + values)
     first, *others = [
         _report(title, *each, label=label, jobs=jobs, compares=duplicates)
         for title, each in zip(_titles(sets), opened, strict=True)
     ]
     return dataclasses.replace(first, other_sets=tuple(others))
-
-
-def _open(
-    files: list[Location], most: int | None, watcher: Watcher, indexed: Callable[[int], None]
-) -> tuple[RecordFiles, Selection, Faults]:
-    """Return the records of a set of files, those to read, and a receiver of errors."""
-    job = JobReport("skip")
-    records = RecordFiles(files, job, advanced=indexed)
-    job.watcher = faults = Faults(watcher)
-    return records, choose_records(records, most), faults
 
 
 def _report(
@@ -171,7 +166,7 @@ def _report(
         schema_python="" if schema is None else (preset or schema).to_python(),
         schema_json="" if read_schema is None else read_schema.to_json(indent=2),
         loop=training_loop(
-            files.paths,
+            [file.name for file in files.locations],
             preset or schema,
             shuffle="True" if order is None else order.shuffle,
             label=collector.label if collector.label in (read_schema or ()) else None,

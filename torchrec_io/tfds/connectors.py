@@ -77,7 +77,6 @@ class FeaturesDict(Connector):
             yield from feature.nested_datasets(f"{name}/{key}" if name else key)
 
 
-@dataclass(frozen=True, kw_only=True)
 class Translation(FeaturesDict):
     """A text in several languages: a :class:`Text` for each language."""
 
@@ -192,17 +191,14 @@ class Sequence(Connector):
         yield from self.feature.leaves(name, (*around, self))
 
 
-@dataclass(frozen=True, kw_only=True)
 class TranslationVariableLanguages(Sequence):
     """Texts in several languages, with the language of each text."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class Video(Sequence):
     """A sequence of frames, each an :class:`Image`."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class Dataset(Sequence):
     """A nested dataset, such as the steps of an episode. It is stored like a Sequence."""
 

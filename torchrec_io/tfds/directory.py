@@ -21,12 +21,11 @@ from .._storage.location import Location, remember_stamps
 from .._storage.remote.options import StorageOptions
 from ..checks import counted
 from ..errors import SchemaError, TorchRecIOError, WrongShardError
-from .connectors import Connector, Leaf
+from .connectors import Connector
 from .feature_choice import ChosenFeatures, FeatureChoice, StoredKeys, choose
 from .features_json import parse_features, read_features
 from .info import INFO_FILE, StatedSplit, read_info
 from .json_text import Node
-from .labels import Labels
 from .shards import Shards, get_stamp, get_stamps, open_shards
 from .splits import ALL, Split, list_splits
 from .templates import ShardTemplate
@@ -53,20 +52,6 @@ class OpenedSplit(NamedTuple):
     def paths(self) -> list[str]:
         """Paths of the shards, without repetition."""
         return list(dict.fromkeys(index.data_path for index in self.indexes))
-
-
-class Outline(NamedTuple):
-    """The features of a dataset.
-
-    Attributes:
-        leaves: Connectors that contain no others; empty without a features.json.
-        unread: Reason for each feature that cannot be read, by name.
-        keys: Stored features that each record must have.
-    """
-
-    leaves: list[Leaf]
-    unread: dict[str, str]
-    keys: StoredKeys
 
 
 class SplitInfo:
@@ -259,7 +244,7 @@ class Directory:
         """
         found = read_features(self.location)
         if found is None and self._info.features is not None:
-            return parse_features(self._info.features, Labels(self.location))
+            return parse_features(self._info.features, self.location)
         return found
 
     @cached_property
@@ -287,16 +272,19 @@ class Directory:
             raise self._unreadable(name, unreadable)
         return chosen
 
-    def outline(self) -> Outline:
-        """Return all features, including those that cannot be read.
+    def outline(self) -> tuple[dict[str, str], StoredKeys]:
+        """Return facts about all features, including those that cannot be read.
+
+        Returns:
+            Reason for each feature that cannot be read, by name; and stored features that each
+            record must have.
 
         Raises:
             SchemaError: If features.json is not valid.
         """
         chosen = self._choose(None)
         unread = {name: self._unreadable(name, each).reason for name, each in chosen.unreadable()}
-        leaves = list(self.features.leaves()) if self.features is not None else []
-        return Outline(leaves, unread, chosen.keys)
+        return unread, chosen.keys
 
     def _choose(self, features: FeatureChoice | None) -> ChosenFeatures:
         connectors = self.features

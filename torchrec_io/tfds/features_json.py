@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from .._schema.bounded_json import shown
 from .._schema.dtypes import MOST_VALUES, RAW_DTYPES, dtype_name
@@ -78,32 +78,20 @@ def read_features(directory: Location) -> Connector | None:
         node = read_json(directory.child(FEATURES_FILE), _MOST_BYTES)
     except FileNotFoundError:
         return None
-    return parse_features(node, Labels(directory))
+    return parse_features(node, directory)
 
 
-def parse_features(node: Node, labels: Labels) -> Connector:
+def parse_features(node: Node, directory: Location) -> Connector:
     """Convert JSON to connectors.
 
     Args:
         node: The JSON.
-        labels: Names of classes of the dataset.
+        directory: Directory of the dataset, which has the names of classes.
 
     Raises:
         SchemaError: If the JSON is not valid for any connector of TFDS.
     """
-    return _Parser(labels, None, 0).feature(node)
-
-
-class _ConnectorContent(NamedTuple):
-    """The arguments of a connector.
-
-    Attributes:
-        node: JSON of the arguments.
-        is_proto: Whether the JSON is a proto, where missing members have the defaults of the proto.
-    """
-
-    node: Node
-    is_proto: bool
+    return _Parser(Labels(directory), None, 0).feature(node)
 
 
 @dataclass(frozen=True)
@@ -126,11 +114,11 @@ class _Parser:
             raise node.error(f"features must not be nested more than {_MOST_NESTED} levels deep")
         legacy = node.get("type")
         name = legacy or node.need("python_class_name")
-        content = _find_content(node, is_legacy=legacy is not None)
+        content, is_proto = _find_content(node, is_legacy=legacy is not None)
         class_name = name.as_text()
         module, _, short = class_name.rpartition(".")
         make = _CONNECTORS.get(short) if module.split(".")[0] == "tensorflow_datasets" else None
-        made = Unknown(class_name=class_name) if make is None else make(self, content)
+        made = Unknown(class_name=class_name) if make is None else make(self, content, is_proto)
         return replace(
             made, description=node.text("description"), value_range=node.text("value_range")
         )
@@ -145,33 +133,34 @@ class _Parser:
             file_name = f"{self.file_name}-{file_name}"
         return _Parser(self.labels, file_name, self.depth + 1)
 
-    def names(self, node: Node, num_classes: int | None) -> tuple[str, ...] | None:
-        """Return the names of the feature's classes."""
-        return self.labels.find(self.file_name, num_classes, node)
 
+def _find_content(node: Node, *, is_legacy: bool) -> tuple[Node, bool]:
+    """Return the arguments of a connector.
 
-def _find_content(node: Node, *, is_legacy: bool) -> _ConnectorContent:
+    Returns:
+        JSON of the arguments, and whether it is a proto, where missing members have the defaults of
+        the proto.
+    """
     if is_legacy:
         content = node.get("content") or Node({}, node.path, node.where)
         if isinstance(content.value, str):
             content = content.inner()
-        return _ConnectorContent(content, bool(node.text("proto_cls")))
+        return content, bool(node.text("proto_cls"))
     found = [inner for name in _CONTENTS if (inner := node.get(name)) is not None]
     if len(found) > 1:
         raise found[1].error("a feature must have only one kind of content")
     if not found:
-        return _ConnectorContent(Node({}, node.path, node.where), is_proto=True)
+        return Node({}, node.path, node.where), True
     if found[0].where.rpartition(".")[2] in ("jsonFeature", "json_feature"):
-        return _ConnectorContent(found[0].need("json").inner(), is_proto=False)
-    return _ConnectorContent(found[0], is_proto=True)
+        return found[0].need("json").inner(), False
+    return found[0], True
 
 
 # ---- connectors ----
 
 
-def _parse_features_dict(parser: _Parser, content: _ConnectorContent) -> Connector:
-    node = content.node
-    if content.is_proto:
+def _parse_features_dict(parser: _Parser, node: Node, is_proto: bool) -> Connector:
+    if is_proto:
         node = node.get("features") or Node({}, node.path, node.where)
     features = {}
     for name, feature in node.members():
@@ -181,12 +170,12 @@ def _parse_features_dict(parser: _Parser, content: _ConnectorContent) -> Connect
     return FeaturesDict(features=features)
 
 
-def _parse_tensor(_: _Parser, content: _ConnectorContent) -> Connector:
-    return _make_tensor(content.node, _parse_shape(content.node))
+def _parse_tensor(_: _Parser, node: Node, __: bool) -> Connector:
+    return _make_tensor(node, _parse_shape(node))
 
 
-def _parse_scalar(_: _Parser, content: _ConnectorContent) -> Connector:
-    return _make_tensor(content.node, ())
+def _parse_scalar(_: _Parser, node: Node, __: bool) -> Connector:
+    return _make_tensor(node, ())
 
 
 def _make_tensor(node: Node, shape: TfdsShape) -> Tensor:
@@ -197,28 +186,28 @@ def _make_tensor(node: Node, shape: TfdsShape) -> Tensor:
     return Tensor(shape=shape, dtype=dtype, encoding=encoding, optional=node.flag("optional"))
 
 
-def _parse_text(_: _Parser, content: _ConnectorContent) -> Connector:
-    if not content.is_proto and content.node.get("use_encoder") is not None:
+def _parse_text(_: _Parser, node: Node, is_proto: bool) -> Connector:
+    if not is_proto and node.get("use_encoder") is not None:
         return Text(shape=(None,), dtype="int64", has_encoder=True)
     return Text()
 
 
-def _parse_class_label(parser: _Parser, content: _ConnectorContent) -> Connector:
-    count = content.node.whole("num_classes", 0, _MOST_SIZE) or None
-    return ClassLabel(num_classes=count, names=parser.names(content.node, count))
+def _parse_class_label(parser: _Parser, node: Node, _: bool) -> Connector:
+    count = node.whole("num_classes", 0, _MOST_SIZE) or None
+    return ClassLabel(num_classes=count, names=parser.labels.find(parser.file_name, count, node))
 
 
-def _parse_image(_: _Parser, content: _ConnectorContent) -> Connector:
-    return _make_image(content.node, _parse_shape(content.node))
+def _parse_image(_: _Parser, node: Node, __: bool) -> Connector:
+    return _make_image(node, _parse_shape(node))
 
 
-def _parse_labeled_image(parser: _Parser, content: _ConnectorContent) -> Connector:
-    node = content.node
+def _parse_labeled_image(parser: _Parser, node: Node, _: bool) -> Connector:
     shape = _parse_shape(node) or (None, None, 1)
     label = node.get("label")
     owner, name = (node, "labels") if label is None else (label, "num_classes")
-    count = owner.whole(name, 0, _MOST_SIZE)
-    return replace(_make_image(node, shape), names=parser.names(node, count or None))
+    count = owner.whole(name, 0, _MOST_SIZE) or None
+    names = parser.labels.find(parser.file_name, count, node)
+    return replace(_make_image(node, shape), names=names)
 
 
 def _make_image(node: Node, shape: TfdsShape) -> Image:
@@ -235,15 +224,14 @@ def _make_image(node: Node, shape: TfdsShape) -> Image:
     return Image(shape=shape, dtype=dtype, encoding_format=form)
 
 
-def _parse_video(_: _Parser, content: _ConnectorContent) -> Connector:
-    shape = _parse_shape(content.node) or (None, None, None, 3)
+def _parse_video(_: _Parser, node: Node, __: bool) -> Connector:
+    shape = _parse_shape(node) or (None, None, None, 3)
     if len(shape) != 4:
-        raise content.node.error(f"the shape of a video must have 4 dimensions, got {list(shape)}")
-    return Video(feature=_make_image(content.node, shape[1:]), length=shape[0])
+        raise node.error(f"the shape of a video must have 4 dimensions, got {list(shape)}")
+    return Video(feature=_make_image(node, shape[1:]), length=shape[0])
 
 
-def _parse_audio(_: _Parser, content: _ConnectorContent) -> Connector:
-    node = content.node
+def _parse_audio(_: _Parser, node: Node, __: bool) -> Connector:
     shape = _parse_shape(node)
     if not 1 <= len(shape) <= 2:
         raise node.error(
@@ -260,13 +248,12 @@ def _parse_audio(_: _Parser, content: _ConnectorContent) -> Connector:
     )
 
 
-def _parse_bbox(_: _Parser, content: _ConnectorContent) -> Connector:
-    found = _parse_choice(content.node, "bbox_format", _BBOX_FORMATS)
-    return BBox(bbox_format=found or (None if content.is_proto else "REL_YXYX"))
+def _parse_bbox(_: _Parser, node: Node, is_proto: bool) -> Connector:
+    found = _parse_choice(node, "bbox_format", _BBOX_FORMATS)
+    return BBox(bbox_format=found or (None if is_proto else "REL_YXYX"))
 
 
-def _parse_translation(_: _Parser, content: _ConnectorContent) -> Connector:
-    node = content.node
+def _parse_translation(_: _Parser, node: Node, __: bool) -> Connector:
     if node.get("use_encoder") is not None:
         raise node.error("TFDS cannot read a translation with an encoder")
     languages = [language.as_text() for language in node.need("languages").items()]
@@ -275,23 +262,22 @@ def _parse_translation(_: _Parser, content: _ConnectorContent) -> Connector:
     return Translation(features={language: Text() for language in languages})
 
 
-def _parse_translations(_: _Parser, __: _ConnectorContent) -> Connector:
+def _parse_translations(_: _Parser, __: Node, ___: bool) -> Connector:
     inner = FeaturesDict(features={"language": Text(), "translation": Text()})
     return TranslationVariableLanguages(feature=inner)
 
 
 def _parse_sequence(
-    parser: _Parser, content: _ConnectorContent, make: type[Sequence] = Sequence
+    parser: _Parser, node: Node, is_proto: bool, make: type[Sequence] = Sequence
 ) -> Connector:
     inner = replace(parser, depth=parser.depth + 1)  # elements have no name of their own
-    feature = inner.feature(content.node.need("feature"))
+    feature = inner.feature(node.need("feature"))
     # The JSON of a proto omits 0, and -1 stands for an unknown length.
-    default = 0 if content.is_proto else None
-    length = content.node.whole("length", -1, _MOST_SIZE, default)
+    length = node.whole("length", -1, _MOST_SIZE, 0 if is_proto else None)
     return make(feature=feature, length=None if length == -1 else length)
 
 
-_CONNECTORS: Mapping[str, Callable[[_Parser, _ConnectorContent], Connector]] = {
+_CONNECTORS: Mapping[str, Callable[[_Parser, Node, bool], Connector]] = {
     "FeaturesDict": _parse_features_dict,
     "Tensor": _parse_tensor,
     "Scalar": _parse_scalar,

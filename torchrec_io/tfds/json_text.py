@@ -26,27 +26,16 @@ def read_text(location: Location, most_bytes: int) -> str:
         OSError: If the file cannot be read.
     """
     name = location.name
-    if location.local_path is not None:
-        data = _read_file(location.local_path, most_bytes + 1)
-    else:
-        data = read_bytes(location.open(), 0, min(most_bytes + 1, location.stamp().size))
+    # Opening a pipe would wait for a writer.
+    if location.local_path is not None and not stat.S_ISREG(os.stat(name).st_mode):
+        raise SchemaError("this is not a regular file", path=name)
+    data = read_bytes(location.open(), 0, min(most_bytes + 1, location.stamp().size))
     if len(data) > most_bytes:
         raise SchemaError(f"the file has more than {most_bytes} bytes", path=name)
     try:
         return data.decode()
     except UnicodeDecodeError as error:
         raise SchemaError(f"the file is not UTF-8 text: {error}", path=name) from None
-
-
-def _read_file(name: str, size: int) -> bytes:
-    """Return the first bytes of a regular file."""
-    # Opening a pipe would wait for a writer.
-    descriptor = os.open(name, os.O_RDONLY | os.O_NONBLOCK)
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        raise SchemaError("this is not a regular file", path=name)
-    with open(descriptor, "rb") as file:
-        return file.read(size)
 
 
 def read_json(location: Location, most_bytes: int) -> Node:
@@ -57,16 +46,7 @@ def read_json(location: Location, most_bytes: int) -> Node:
             nested too deeply, or repeats a name in an object.
         OSError: If the file cannot be read.
     """
-    name = location.name
-    return Node(_parse(read_text(location, most_bytes), name, ""), name, "")
-
-
-def _parse(text: str, path: str, where: str) -> Any:
-    try:
-        return parse_json(text)
-    except SchemaError as error:
-        reason = f"{where}: {error.reason}" if where else error.reason
-        raise SchemaError(reason, path=path) from None
+    return Node(read_text(location, most_bytes), location.name, "").inner()
 
 
 @dataclass(frozen=True)
@@ -190,7 +170,11 @@ class Node:
         Raises:
             SchemaError: If it is not a string that contains valid JSON.
         """
-        return Node(_parse(self.as_text(), self.path, self.where), self.path, self.where)
+        text = self.as_text()
+        try:
+            return Node(parse_json(text), self.path, self.where)
+        except SchemaError as error:
+            raise self.error(error.reason) from None
 
     def _members(self) -> dict[str, Any]:
         if not isinstance(self.value, dict):

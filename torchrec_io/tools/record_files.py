@@ -71,11 +71,6 @@ class RecordFiles:
         return len(self.reader)
 
     @property
-    def paths(self) -> list[str]:
-        """Names of the files."""
-        return [file.name for file in self.locations]
-
-    @property
     def all(self) -> Span:
         """Selection of all records."""
         return Span(0, len(self), len(self))

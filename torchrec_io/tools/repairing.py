@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
@@ -32,7 +32,7 @@ from ..checks import check_choice
 from ..errors import CorruptRecordError
 from .outputs import refuse_inputs
 from .report import Watcher
-from .salvage import LostPart, SalvagedFile
+from .salvage import SalvagedFile
 from .valid_frames import iter_valid_frames
 
 OutputCompression: TypeAlias = Literal["same", "gzip", "zlib", "zstd"] | None
@@ -161,14 +161,15 @@ def repair(
         if not force:
             refuse_existing(target)
     with closing(damaged.open()) as file:
-        search = _Repair(damaged, file, input_compression, max_record_bytes, watcher or Watcher())
+        search = _Repair(damaged, file, input_compression)
+        watcher = watcher or Watcher()
         if target is None or dry_run:
-            search.run(lambda _: None)
+            search.run(lambda _: None, max_record_bytes, watcher)
             return search.report(None)
         written = search.compression if compression == "same" else compression
         with OutputGroup(force=force) as group:
             writer = group.open_records(target, written, index=index)
-            search.run(writer.write)
+            search.run(writer.write, max_record_bytes, watcher)
             search.refuse_total_loss()
         return search.report(target.name)
 
@@ -178,6 +179,8 @@ class _Losses:
     """Lost parts of one kind.
 
     Attributes:
+        least_records: Smallest number of records in a part. What cannot be decompressed may hold
+            none: its ends are gaps of the content already.
         listed: The first ones.
         unlisted: Number of further ones.
         size: Size of all of them in bytes.
@@ -186,19 +189,20 @@ class _Losses:
         unknown_bytes: Size of the others in bytes.
     """
 
-    listed: list[Gap | LostPart] = field(default_factory=list)
+    least_records: int
+    listed: list[Gap] = field(default_factory=list)
     unlisted: int = 0
     size: int = 0
     single: int = 0
     least: int = 0
     unknown_bytes: int = 0
 
-    def add(self, part: Gap | LostPart) -> None:
+    def add(self, part: Gap) -> None:
         self.size += part.size
-        if isinstance(part, Gap) and part.is_one_record:
+        if part.is_one_record:
             self.single += 1
         else:
-            self.least += isinstance(part, Gap)
+            self.least += self.least_records
             self.unknown_bytes += part.size
         if len(self.listed) < _MAX_LISTED:
             self.listed.append(part)
@@ -209,6 +213,13 @@ class _Losses:
         """Return the estimated number of records in all parts."""
         return self.single + max(self.least, round(self.unknown_bytes / bytes_per_record))
 
+    def describe(self, bytes_per_record: float, *, is_decompressed: bool) -> Iterator[Loss]:
+        """Yield the listed parts, each with the estimated number of its records."""
+        for error, offset, size, is_one_record in self.listed:
+            records = max(self.least_records, round(size / bytes_per_record))
+            records = 1 if is_one_record else records
+            yield Loss(offset, size, is_decompressed, records, error.reason)
+
 
 class _Repair:
     """The search of one file, with its findings so far.
@@ -217,41 +228,36 @@ class _Repair:
         location: Damaged file.
         file: The open file.
         choice: Compression of the file, or ``"auto"``.
-        max_record_bytes: Largest size of a record in bytes.
-        watcher: Receiver of progress messages.
 
     Attributes:
         compression: Compression of the file.
     """
 
-    def __init__(
-        self,
-        location: Location,
-        file: ByteSource,
-        choice: CompressionChoice,
-        max_record_bytes: int,
-        watcher: Watcher,
-    ) -> None:
+    def __init__(self, location: Location, file: ByteSource, choice: CompressionChoice) -> None:
         self.compression = detect_compression(head_of(file)) if choice == "auto" else choice
         self._location = location
         self._file = file
-        self._max_record_bytes = max_record_bytes
-        self._watcher = watcher
         self._file_bytes_read = 0
         self._records = 0
         self._frame_bytes = 0  # of these records
-        self._gaps = _Losses()  # in the content
-        self._parts = _Losses()  # of a compressed file
+        self._gaps = _Losses(least_records=1)  # in the content
+        self._parts = _Losses(least_records=0)  # of a compressed file
         self._map = DamageMap(file.stamp.size)
         self._began = time.perf_counter()
 
-    def run(self, write: Callable[[bytes], None]) -> None:
-        """Search the whole file and write all valid records."""
+    def run(self, write: Callable[[bytes], None], max_record_bytes: int, watcher: Watcher) -> None:
+        """Search the whole file and write all valid records.
+
+        Args:
+            write: Function that writes a record.
+            max_record_bytes: Largest size of a record in bytes.
+            watcher: Receiver of progress messages.
+        """
         source: ByteSource = self._file
         if self.compression is not None:
             source = _salvage(self._location, self._file, self.compression)
-        self._watcher.started(self._file.stamp.size)
-        for block in iter_valid_frames(source, max_record_bytes=self._max_record_bytes):
+        watcher.started(self._file.stamp.size)
+        for block in iter_valid_frames(source, max_record_bytes=max_record_bytes):
             for _, record in block.records():
                 write(record)
             self._records += len(block.block)
@@ -263,14 +269,13 @@ class _Repair:
             for part in source.take_lost() if isinstance(source, SalvagedFile) else ():
                 self._parts.add(part)
                 self._map.mark(part.offset, part.offset + part.size)
-            self._watcher.advanced(block.file_bytes_read - before, len(block.block))
+            watcher.advanced(block.file_bytes_read - before, len(block.block))
             self._file_bytes_read = block.file_bytes_read
 
     def refuse_total_loss(self) -> None:
         """Raise an error if the file is damaged and has no valid record."""
         if self._records == 0 and (self._gaps.size or self._parts.size):
-            first = self._gaps.listed[0] if self._gaps.listed else None
-            reason = first.error.reason if isinstance(first, Gap) else ""
+            reason = self._gaps.listed[0].error.reason if self._gaps.listed else ""
             raise CorruptRecordError(
                 reason
                 if reason in FOREIGN_REASONS
@@ -286,8 +291,8 @@ class _Repair:
         per_record = max(self._frame_bytes / count, TFRECORD.overhead_bytes)
         stored_per_record = max((file_bytes - self._parts.size) / count, 1.0)
         is_compressed = self.compression is not None
-        losses = _describe(self._parts, stored_per_record, is_decompressed=False)
-        losses += _describe(self._gaps, per_record, is_decompressed=is_compressed)
+        losses = [*self._parts.describe(stored_per_record, is_decompressed=False)]
+        losses += self._gaps.describe(per_record, is_decompressed=is_compressed)
         return RepairReport(
             path=self._file.path,
             output=output,
@@ -307,26 +312,6 @@ class _Repair:
 def _salvage(location: Location, file: ByteSource, compression: Compression) -> SalvagedFile:
     """Return the readable content of a file, by the seek points of its index if it has one."""
     index = IndexSearch(location).find()
-    if index is None or index.compression != compression or len(index.seek_points) == 1:
-        return SalvagedFile(file, compression)
-    return SalvagedFile(file, compression, index.seek_points, index.stream_bytes)
-
-
-def _describe(losses: _Losses, bytes_per_record: float, *, is_decompressed: bool) -> list[Loss]:
-    return [
-        Loss(
-            part.offset,
-            part.size,
-            is_decompressed,
-            _records_in(part, bytes_per_record),
-            part.error.reason if isinstance(part, Gap) else part.reason,
-        )
-        for part in losses.listed
-    ]
-
-
-def _records_in(part: Gap | LostPart, bytes_per_record: float) -> int:
-    if isinstance(part, Gap) and part.is_one_record:
-        return 1
-    # What cannot be decompressed may hold no records: its ends are gaps of the content already.
-    return max(isinstance(part, Gap), round(part.size / bytes_per_record))
+    if index is not None and (index.compression != compression or len(index.seek_points) == 1):
+        index = None
+    return SalvagedFile(file, compression, index)

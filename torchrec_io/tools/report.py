@@ -104,27 +104,19 @@ class JobReport:
         self.on_error: OnError = on_error
         self._began = time.perf_counter()
 
-    def add(
-        self,
-        records: int,
-        size: int,
-        errors: Sequence[TorchRecIOError] = (),
-        more_errors: int = 0,
-    ) -> None:
+    def add(self, records: int, size: int, errors: Sequence[TorchRecIOError] = ()) -> None:
         """Count a piece of work.
 
         Args:
             records: Number of records written.
             size: Number of bytes read.
             errors: Reasons why other records were not written.
-            more_errors: Number of records that were not written besides those, which come first.
 
         Raises:
             TorchRecIOError: The first error, if errors are raised.
         """
         for error in errors:
             self.skip(error)
-        self.skipped += more_errors
         self.records += records
         self.watcher.advanced(size, records)
 
@@ -137,35 +129,21 @@ class JobReport:
             self.errors.append(error)
         self.watcher.skipped(error)
 
-    def result(
-        self,
-        outputs: Sequence[Location],
-        counts: Sequence[int],
-        *,
-        file_bytes: int | None = None,
-        schema: Schema | None = None,
-        left_out: dict[str, int] | None = None,
-    ) -> Result:
+    def result(self, outputs: Sequence[Location], counts: Sequence[int]) -> Result:
         """Return the result of the job.
 
         Args:
             outputs: Files that were written.
             counts: Number of records in each of them.
-            file_bytes: Size of all files in bytes. By default it is asked of their storage.
-            schema: Schema that reads the records.
-            left_out: Number of records with each feature that was not read.
         """
-        if file_bytes is None:
-            # Not the stamps that were found before the files were written.
-            file_bytes = sum(map_in_threads(lambda each: each.stamp_now().size, outputs))
+        # Not the stamps that were found before the files were written.
+        sizes = map_in_threads(lambda each: each.stamp_now().size, outputs)
         return Result(
             tuple(each.name for each in outputs),
             tuple(counts),
             self.skipped,
             tuple(self.errors),
             dict(self.ignored),
-            file_bytes,
+            sum(sizes),
             time.perf_counter() - self._began,
-            schema,
-            left_out or {},
         )

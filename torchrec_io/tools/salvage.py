@@ -5,16 +5,17 @@ from __future__ import annotations
 import bisect
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from .._records.index import RecordIndex
+from .._records.scanned_block import Gap
 from .._storage.byte_source import ByteSource, DecodedStream, read_bytes
 from .._storage.chunk_cache import ChunkCache
 from .._storage.compressed_file import CompressedFile
 from .._storage.compression import Compression
 from .._storage.inflater import Inflater
-from .._storage.seek_points import SeekPoint, SeekPoints
+from .._storage.seek_points import SeekPoint
 from .._storage.stamp import Stamp
-from ..errors import TorchRecIOError, TruncatedFileError
+from ..errors import CorruptRecordError, TorchRecIOError, TruncatedFileError
 
 _SEARCH_BYTES = 1 << 20
 _PART_BYTES = 1 << 18
@@ -26,21 +27,6 @@ _HEADERS: dict[Compression, re.Pattern[bytes]] = {
     "zstd": re.compile(rb"\x28\xb5\x2f\xfd"),
 }
 _HEADER_BYTES = {"gzip": 4, "zlib": 2, "zstd": 4}
-
-
-@dataclass(frozen=True)
-class LostPart:
-    """A part of a compressed file that cannot be decompressed.
-
-    Attributes:
-        offset: File offset where decompression fails. The damage may be before it.
-        size: Size of the part in bytes. The next member that can be decompressed follows it.
-        reason: Reason of the error.
-    """
-
-    offset: int
-    size: int
-    reason: str
 
 
 class SalvagedFile(DecodedStream):
@@ -58,8 +44,7 @@ class SalvagedFile(DecodedStream):
     Args:
         file: Compressed file that can be read at any offset.
         compression: Compression of the file.
-        points: Seek points of the file, if it was indexed before it was damaged.
-        stream_bytes: Size of the decompressed stream before the damage, if it was indexed.
+        index: Index of the file, if it was made before the damage.
 
     Attributes:
         damaged_members: Stream offsets of the start and the end of each member whose content cannot
@@ -67,22 +52,18 @@ class SalvagedFile(DecodedStream):
     """
 
     def __init__(
-        self,
-        file: ByteSource,
-        compression: Compression,
-        points: SeekPoints | None = None,
-        stream_bytes: int = 0,
+        self, file: ByteSource, compression: Compression, index: RecordIndex | None = None
     ) -> None:
         self.path: str = file.path
         self.stamp: Stamp = file.stamp
         self.is_seekable = False
         self.damaged_members: list[tuple[int, int]] = []
         self._all_damaged_members: list[tuple[int, int]] | None = None
-        self._lost: list[LostPart] = []
+        self._lost: list[Gap] = []
         self._file = file
         self._compression: Compression = compression
-        self._indexed = None if points is None else (points, stream_bytes)
-        self._parts = self._decode_members() if points is None else self._decode_chunks()
+        self._index = index
+        self._parts = self._decode_members() if index is None else self._decode_chunks(index)
         self._part = memoryview(b"")  # what is left of the last one
         self._end = 0  # stream offset of its end
         self._file_bytes_read = 0
@@ -103,8 +84,12 @@ class SalvagedFile(DecodedStream):
         out[: len(data)] = data
         return len(data)
 
-    def take_lost(self) -> list[LostPart]:
-        """Return the parts that were skipped since the last call."""
+    def take_lost(self) -> list[Gap]:
+        """Return the parts of the file that were skipped since the last call.
+
+        A part begins where decompression fails; the damage may be before it. The next member that
+        can be decompressed follows it.
+        """
         lost, self._lost = self._lost, []
         return lost
 
@@ -119,7 +104,7 @@ class SalvagedFile(DecodedStream):
             The offset, or None if the member is valid.
         """
         if self._all_damaged_members is None:
-            whole = SalvagedFile(self._file, self._compression, *(self._indexed or ()))
+            whole = SalvagedFile(self._file, self._compression, self._index)
             for _ in whole._parts:
                 pass
             self._all_damaged_members = whole.damaged_members
@@ -130,15 +115,13 @@ class SalvagedFile(DecodedStream):
     def close(self) -> None:
         self._file.close()
 
-    def _decode_chunks(self) -> Iterator[memoryview]:
+    def _decode_chunks(self, index: RecordIndex) -> Iterator[memoryview]:
         """Decode each chunk between seek points as far as possible; yield the decoded bytes."""
-        assert self._indexed is not None
-        points, stream_bytes = self._indexed
         chunks = CompressedFile(
             self._file,
             self._compression,
-            points,
-            stream_bytes,
+            index.seek_points,
+            index.stream_bytes,
             ChunkCache(0),
             find_valid_end=lambda begin, decoded: begin + len(decoded),
             may_continue=True,
@@ -186,9 +169,11 @@ class SalvagedFile(DecodedStream):
     def _add_lost(self, start: int, end: int, reason: str) -> None:
         """Add a lost part; one that touches the lost part before it is joined with that part."""
         if self._lost and self._lost[-1].offset + self._lost[-1].size >= start:
-            start, reason = self._lost[-1].offset, self._lost[-1].reason
-            self._lost.pop()
-        self._lost.append(LostPart(start, max(end - start, 0), reason))
+            first, start, *_ = self._lost.pop()
+            reason = first.reason
+        # The error of the decoder would keep its memory.
+        error = CorruptRecordError(reason, path=self.path)
+        self._lost.append(Gap(error, start, max(end - start, 0), is_one_record=False))
 
     def _find_member(self, start: int) -> int | None:
         """Return the file offset of the next member of which something can be decoded."""

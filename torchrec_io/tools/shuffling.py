@@ -87,11 +87,9 @@ def shuffle(
     with OutputGroup(force=given["force"]) as group:
         shards = open_shards(group, start, num_shards, max_bytes, given)
         report.watcher.started(2 * files.size)
-        with _temporary_folder(start) as temporary:
-            buckets = _Buckets(temporary, start, files, seed)
-            buckets.fill(given["jobs"])
-            for bucket in range(len(buckets)):
-                block = buckets.take(bucket)
+        with _temporary_folder(start) as folder:
+            for bucket in _fill_buckets(folder, start, files, seed, given["jobs"]):
+                block = _take_sorted(bucket)
                 for row, position in enumerate(block.numbers.tolist()):
                     shards.write(block[row], position % num_shards if num_shards else None)
                 size = int(block.lengths.sum()) + TFRECORD.overhead_bytes * len(block)
@@ -112,8 +110,10 @@ def _temporary_folder(name: Location) -> Iterator[str]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-class _Buckets:
-    """Temporary files, each with the records of one part of the new order.
+def _fill_buckets(
+    folder: str, name: Location, files: RecordFiles, seed: int, jobs: int
+) -> list[str]:
+    """Write each record to a temporary file with the records of one part of the new order.
 
     A bucket consists of chunks, in which the number of a record is its position in the new order.
     One object per record in memory would take more space than most records.
@@ -123,37 +123,30 @@ class _Buckets:
         name: Path that errors of the system name.
         files: Records to distribute.
         seed: Seed of the order.
+        jobs: Number of threads that read.
+
+    Returns:
+        Paths of the buckets, in the new order.
     """
+    count = min(_MAX_BUCKETS, max(1, -(-files.size // _BUCKET_BYTES)))
+    bounds = np.array([len(files) * number // count for number in range(count + 1)])
+    paths = [os.path.join(folder, str(bucket)) for bucket in range(count)]
+    # Records are counted in the second pass, when they are written to the shards.
+    blocks = files.blocks(files.all, jobs, count_records=False)
+    with ExitStack() as stack, closing(blocks):
+        opened = [stack.enter_context(open_named(path, name)) for path in paths]
+        for block in blocks:
+            positions = positions_of(block.numbers, len(files), seed)
+            placed = replace(block, numbers=positions)
+            buckets = np.searchsorted(bounds, positions, side="right") - 1
+            for bucket in np.unique(buckets).tolist():
+                chunk = encode_chunk(placed.rows(np.flatnonzero(buckets == bucket)))
+                opened[bucket].write(chunk)
+    return paths
 
-    def __init__(self, folder: str, name: Location, files: RecordFiles, seed: int) -> None:
-        count = min(_MAX_BUCKETS, max(1, -(-files.size // _BUCKET_BYTES)))
-        self._bounds = np.array([len(files) * number // count for number in range(count + 1)])
-        self._paths = [os.path.join(folder, str(bucket)) for bucket in range(count)]
-        self._name = name
-        self._files = files
-        self._seed = seed
 
-    def __len__(self) -> int:
-        return len(self._paths)
-
-    def fill(self, jobs: int) -> None:
-        """Write each record to its bucket."""
-        # Records are counted in the second pass, when they are written to the shards.
-        blocks = self._files.blocks(self._files.all, jobs, count_records=False)
-        with ExitStack() as stack, closing(blocks):
-            opened = [stack.enter_context(open_named(path, self._name)) for path in self._paths]
-            for block in blocks:
-                positions = positions_of(block.numbers, len(self._files), self._seed)
-                placed = replace(block, numbers=positions)
-                buckets = np.searchsorted(self._bounds, positions, side="right") - 1
-                for bucket in np.unique(buckets).tolist():
-                    chunk = encode_chunk(placed.rows(np.flatnonzero(buckets == bucket)))
-                    opened[bucket].write(chunk)
-
-    def take(self, bucket: int) -> RecordBlock:
-        """Return the records of a bucket in the new order, and remove its file."""
-        path = self._paths[bucket]
-        buffer = np.fromfile(path, np.uint8)
-        os.unlink(path)  # the shards need the space
-        block = decode_chunks(buffer)
-        return block.rows(np.argsort(block.numbers))
+def _take_sorted(bucket: str) -> RecordBlock:
+    """Return the records of a bucket in the new order, and remove its file."""
+    block = decode_chunks(np.fromfile(bucket, np.uint8))
+    os.unlink(bucket)  # the shards need the space
+    return block.rows(np.argsort(block.numbers))
