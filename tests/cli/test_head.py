@@ -324,16 +324,3 @@ def test_json_names_damaged_records(head: Head, tmp_path: Path) -> None:
     assert lines[599]["text"] == "text 599"
     assert "record 300" in result.stderr
     assert "record 600" in result.stderr
-
-
-# ---- directories ----
-
-
-def test_files_one_folder_down(head: Head, tmp_path: Path) -> None:
-    for name in ("train", "val"):
-        (tmp_path / "data" / name).mkdir(parents=True)
-        write_tfrecord(tmp_path / "data" / name / "x.tfrecord", [b"x"])
-    result = head("data")
-    assert result.exit_code == 2
-    assert "but has folders: 'data/train', 'data/val'; pass one of these" in result.stderr
-    assert head("data/train").exit_code == 0

@@ -143,14 +143,6 @@ def test_blocks_of_different_types_are_written_alike(tmp_path: Path) -> None:
         tio.cluster.write_tfrecords(rows, tmp_path / "other")
 
 
-@pytest.mark.usefixtures("cluster")
-def test_nothing_is_written_if_a_task_fails(tmp_path: Path) -> None:
-    rows = ray.data.from_items([{"x": [1, 2]}, {"x": [3, None]}], override_num_blocks=2)
-    with pytest.raises(tio.ConversionError, match="null in a list"):
-        tio.cluster.write_tfrecords(rows, tmp_path / "out")
-    assert list(tmp_path.iterdir()) == []
-
-
 # ---- shuffles ----
 
 

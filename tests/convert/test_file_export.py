@@ -13,6 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import torchrec_io as tio
+from tests.convert.reading import contents
 from tests.support.tfrecord import write_tfrecord
 from torchrec_io.convert.file_export import to_files
 from torchrec_io.convert.file_names import checked_path
@@ -23,14 +24,6 @@ PNG = b"\x89PNG\r\n\x1a\n and so on"
 
 def write_examples(folder: Path, *examples: dict[str, list[Any]]) -> Path:
     return write_tfrecord(folder / "in", [tio.encode_example(each) for each in examples])
-
-
-def tree(folder: Path) -> dict[str, bytes]:
-    return {
-        str(path.relative_to(folder)): path.read_bytes()
-        for path in sorted(folder.rglob("*"))
-        if path.is_file()
-    }
 
 
 def images(*names: bytes) -> list[dict[str, list[Any]]]:
@@ -55,14 +48,14 @@ def test_image_folder_round_trip(tmp_path: Path) -> None:
         name_from="image/filename",
         by_class="image/class/text",
     )
-    assert tree(tmp_path / "text") == {
+    assert contents(tmp_path / "text") == {
         f"{'cat' if n % 3 else 'big dog'}/{n}.{'JPEG' if n % 2 else 'jpg'}": (JPEG, PNG)[n % 2]
         + b"%d" % n
         for n in range(9)
     }
     assert (done.paths, done.counts) == ((str(tmp_path / "text"),), (9,))
     to_files(path, tmp_path / "label", "image/encoded", by_class="image/class/label")
-    assert set(tree(tmp_path / "label")) == {
+    assert set(contents(tmp_path / "label")) == {
         f"{n % 3 - 1}/{n:09d}.{('jpg', 'png')[n % 2]}" for n in range(9)
     }
     plain = tmp_path / "plain"
@@ -105,7 +98,7 @@ def test_hostile_names(tmp_path: Path, name: bytes) -> None:
     assert list(tmp_path.iterdir()) == [path]
     done = to_files(path, tmp_path / "out", "image", name_from="name", on_error="skip")
     assert (done.records, done.skipped) == (2, 1)
-    assert tree(tmp_path / "out") == {"a.jpg": JPEG + b"0", "b.jpg": JPEG + b"2"}
+    assert contents(tmp_path / "out") == {"a.jpg": JPEG + b"0", "b.jpg": JPEG + b"2"}
 
 
 @pytest.mark.parametrize("name", ["link", "x" * 255])
@@ -115,14 +108,14 @@ def test_output_folders(tmp_path: Path, name: str) -> None:
         (tmp_path / "empty").mkdir()
         (tmp_path / "link").symlink_to("empty")
     to_files(path, tmp_path / name, "image", name_from="name")
-    assert tree(tmp_path / name) == {"a.jpg": JPEG + b"0"}
+    assert contents(tmp_path / name) == {"a.jpg": JPEG + b"0"}
     assert (tmp_path / name).is_symlink() == (name == "link")
 
 
 def test_hostile_class_name(tmp_path: Path) -> None:
     path = write_examples(tmp_path, *images(b"..", b"good"))
     done = to_files(path, tmp_path / "out", "image", by_class="name", on_error="skip")
-    assert set(tree(tmp_path / "out")) == {"good/000000001.jpg"}
+    assert set(contents(tmp_path / "out")) == {"good/000000001.jpg"}
     assert [(error.record, error.feature) for error in done.errors] == [(0, "name")]
 
 
@@ -140,7 +133,7 @@ def test_first_file_of_a_duplicate_name_is_kept(
 ) -> None:
     path = write_examples(tmp_path, *images(*names))
     done = to_files(path, tmp_path / "out", "image", name_from="name", on_error="skip")
-    assert tree(tmp_path / "out") == {names[0].decode(): JPEG + b"0"}
+    assert contents(tmp_path / "out") == {names[0].decode(): JPEG + b"0"}
     [error] = done.errors
     assert f"has the file name {bad!r}" in error.reason
 
@@ -173,12 +166,12 @@ def test_existing_folder(tmp_path: Path) -> None:
     out = tmp_path / "out"
     out.mkdir()
     to_files(path, out, "image")  # an empty folder is accepted
-    before = tree(out)
+    before = contents(out)
     assert before
     for target in (out, path):
         with pytest.raises(FileExistsError):
             to_files(path, target, "image")
-    assert tree(out) == before
+    assert contents(out) == before
 
 
 @pytest.mark.parametrize(

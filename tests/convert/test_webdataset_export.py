@@ -185,15 +185,6 @@ def test_shards_up_to_a_size(tmp_path: Path) -> None:
         assert Path(one).read_bytes() == Path(other).read_bytes()
 
 
-def test_set_with_other_shards_is_rejected(tmp_path: Path) -> None:
-    path = write_examples(tmp_path, {"a": [1]})
-    to_webdataset(path, tmp_path / "out")
-    (tmp_path / "out-000000.tar").rename(tmp_path / "out-000001.tar")
-    with pytest.raises(FileExistsError, match=r"out-000001\.tar"):
-        to_webdataset(path, tmp_path / "out")
-    assert not list(tmp_path.glob(".*"))
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -11,22 +11,11 @@ import pytest
 from torch.utils.data import DataLoader
 
 import torchrec_io as tio
-from tests.support.datasets import SCHEMA, ids_of, write_files
+from tests.support.datasets import SCHEMA, write_files
 from tests.support.tfrecord import write_tfrecord
 
 SIZES = [30, 0, 7, 13]
-# "spawn" pickles the dataset as "forkserver" does, and takes longer: one test has it.
 START_METHODS = ["fork", "forkserver"]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("method", ["fork", "forkserver", "spawn"])
-def test_batches_for_any_start_method(paths: list[str], method: str) -> None:
-    dataset = tio.TFRecordDataset(paths, SCHEMA, batch_size=4, shuffle=True, seed=2)
-    own = dataset.replace()
-    got = DataLoader(dataset, batch_size=None, num_workers=2, multiprocessing_context=method)
-    for _ in range(2):
-        assert ids_of(got) == ids_of(own)
 
 
 def test_usual_batch_sizes_cause_no_warnings(tmp_path: Path) -> None:

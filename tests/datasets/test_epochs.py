@@ -115,7 +115,6 @@ def test_a_rank_with_nothing_left_waits_for_the_others(path: str) -> None:
 # ---- plain DataLoader with workers ----
 
 
-# Workers that are not persistent start in each of these rounds, which takes far longer.
 def test_abandoned_workers_that_still_run(path: str, epochs: list[list[Any]]) -> None:
     rng = random.Random(7)
     loader: Any = DataLoader(open_numbers(path), batch_size=None, num_workers=2, prefetch_factor=1)

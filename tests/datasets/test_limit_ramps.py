@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from torch.utils.data import DataLoader
 
 import torchrec_io as tio
 from tests.support.datasets import open_records, write_files
@@ -90,16 +89,6 @@ def test_steps_of_packed_rows(paths: list[str], mode: str, drop_last: bool, size
             step += len(batches[0] or []) > 0
         if mode == "fit" and not drop_last:
             assert {*pieces} == {number for number in range(COUNT) if number % 5}
-
-
-@pytest.mark.parametrize("open_as", [by_length, packed])
-def test_workers(paths: list[str], open_as: Any) -> None:
-    dataset = open_as(paths, 2, 1, epochs=3)
-    whole = contents(dataset.replace())
-    assert len(whole) == len(dataset)
-    for method in ("fork", "spawn"):
-        context: Any = {"num_workers": 2, "multiprocessing_context": method}
-        assert contents(DataLoader(dataset.replace(), batch_size=None, **context)) == whole
 
 
 @pytest.mark.parametrize("workers", [0, 2])
@@ -198,26 +187,6 @@ def test_other_ranks_of_batches_by_length(paths: list[str]) -> None:
         if taken == 2:
             with pytest.raises(tio.StateMismatchError, match=r"limit_from.3 is 12 here and None"):
                 dataset.load_state_dict(state)
-
-
-@pytest.mark.parametrize(
-    ("open_as", "changes", "reason"),
-    [
-        (by_length, {"batch_tokens": 6}, r"batch_tokens is 6 here and \{'0': 6, .* in the state"),
-        (by_length, {"batch_tokens": tio.Ramp({0: 6, 3: 9})}, "batch_tokens.3 is 9 here and 12 in"),
-        (packed, {"pack": tio.Pack(tio.Ramp({0: 5, 9: 7}), "tokens")}, "pack.length.9 is 7 here"),
-        (packed, {"drop_last": True, "epoch": 2}, r"limit_from.8 is None here and 6 in the state"),
-    ],
-)
-def test_a_ramp_is_part_of_the_order(
-    paths: list[str], open_as: Any, changes: dict[str, Any], reason: str
-) -> None:
-    dataset = open_as(paths)
-    dataset.set_epoch(changes.pop("epoch", 0))
-    for _ in itertools.islice(dataset, 3):
-        pass
-    with pytest.raises(tio.StateMismatchError, match=reason):
-        open_as(paths, **changes).load_state_dict(dataset.state_dict())
 
 
 def test_the_start_of_an_epoch_is_part_of_the_order(paths: list[str]) -> None:

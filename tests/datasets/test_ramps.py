@@ -8,7 +8,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from torch.utils.data import DataLoader
 
 import torchrec_io as tio
 from tests.support.datasets import ids_of, numbers_of, open_records, record, write_files
@@ -95,14 +94,6 @@ def test_late_epochs(paths: list[str], drop_last: bool) -> None:
         assert [len(batch) for batch in ids_of(late)] == sizes[epoch]
 
 
-@pytest.mark.parametrize("method", ["fork", "spawn"])
-def test_workers(paths: list[str], method: str) -> None:
-    dataset = make(paths, 2, rank=1, epochs=2)
-    whole = ids_of(dataset.replace())
-    loader = DataLoader(dataset, batch_size=None, num_workers=2, multiprocessing_context=method)
-    assert ids_of(loader) == whole
-
-
 @pytest.mark.parametrize("workers", [0, 2])
 def test_resuming_by_count(paths: list[str], workers: int) -> None:
     epochs = [ids_of(each) for each in [make(paths)] * 3]
@@ -159,23 +150,6 @@ def test_a_state_inside_a_step(tmp_path: Path, workers: int) -> None:
         # With two ranks, record 13 is in step 2, of 3 records each; steps of 8 begin with step 4.
         assert ranks[0] == [[13, 14, 15], [19, 20, 21], [*range(25, 33)]]
         assert ranks[1] == [[16, 17, 18], [22, 23, 24], [*range(33, 40)]]
-
-
-def test_a_ramp_is_part_of_the_order(paths: list[str]) -> None:
-    dataset = make(paths, 2)
-    next(iter(dataset))
-    state = through_json(dataset.state_dict())
-    assert state["order"]["batch_size"] == {"0": 6, "2": 3, "5": 12, "30": 18}
-    for size, reason in [
-        (6, "batch_size is 6 here and {'0': 6, "),
-        (tio.Ramp({0: 6, 2: 4}), "batch_size.2 is 4 here and 3 in the state; batch_size.5 is None"),
-        (tio.Ramp({0: 4}), "batch_size.0 is 4 here and 6 in the state"),
-    ]:
-        with pytest.raises(tio.StateMismatchError, match=reason):
-            make(paths, 2, batch_size=size).load_state_dict(state)
-    with pytest.raises(tio.StateMismatchError, match=r"batch_size is {.*} here and 6 in the state"):
-        constant = make(paths, 2, batch_size=6)
-        make(paths, 2).load_state_dict(through_json(constant.state_dict()))
 
 
 def test_lanes(paths: list[str]) -> None:

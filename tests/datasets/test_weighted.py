@@ -308,11 +308,6 @@ def test_tfds(tmp_path: Path) -> None:
         assert sorted(numbers_of(dataset)) == [*range(1, count, 2)]
 
 
-def test_streams_have_no_weights(paths: list[str]) -> None:
-    with pytest.raises(ValueError, match="TFRecordStream must be False or a pos"):
-        make(paths, stream=True)
-
-
 def test_batches_by_length_and_rows(paths: list[str]) -> None:
     draws = numbers_of(make(paths))
     by_length = make(paths, batch_tokens=20, length_key="tokens")

@@ -234,9 +234,3 @@ class TestStates:
             next(iterator)
             with pytest.raises(tio.StateMismatchError, match=r"steps is .* here and .* in the"):
                 other.load_state_dict(saved.state_dict())
-
-    def test_resume_by_batches(self, paths: list[str]) -> None:
-        dataset = steps_of(paths, shuffle=True)
-        whole = step_ids(dataset)
-        dataset.resume(epoch=0, batches=2)
-        assert step_ids(dataset) == whole[8:]

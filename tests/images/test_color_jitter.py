@@ -132,7 +132,7 @@ def colorful() -> Pixels:
     return image
 
 
-@pytest.mark.parametrize("factor", [0, 0.3, 0.5, 1, 1.7, 3, 1_000_000])
+@pytest.mark.parametrize("factor", [0, 0.5, 1, 1.7, 1_000_000])
 @pytest.mark.parametrize("name", ["brightness", "contrast", "saturation"])
 def test_one_change_has_the_pixels_of_torchvision(name: str, factor: float) -> None:
     image = colorful()
@@ -160,13 +160,6 @@ def test_the_contrast_of_a_large_image() -> None:
 
 STRONG = tio.ColorJitter(0.4, 0.4, (0.2, 1.9))
 FULL = tio.ColorJitter(0.4, 0.4, 0.4, 0.1, p=0.7)
-
-
-def test_changes_in_random_order() -> None:
-    images = [noise(9, 11, seed=number) for number in range(40)]
-    batch = column_of([encoded(image) for image in images], jitter=STRONG, layout="HWC")
-    for number, image in enumerate(images):
-        assert batch[number].tolist() == jittered(image, STRONG, key_of(number)).tolist()
 
 
 def test_all_changes_of_some_images() -> None:
@@ -202,7 +195,7 @@ OPTIONS: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("kind", ["PNG", "JPEG", "WEBP", "BMP", "GIF", "TIFF"])
+@pytest.mark.parametrize("kind", ["PNG", "JPEG", "GIF"])
 @pytest.mark.parametrize("options", OPTIONS)
 def test_colors_change_after_all_else(kind: str, options: dict[str, Any]) -> None:
     data = encoded(noise(20, 18), kind)

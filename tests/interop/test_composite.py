@@ -191,9 +191,3 @@ def test_equal_indices_keep_the_stored_order(tf_oracle: TfOracle) -> None:
     assert found["x"]["values"] == [*range(1, 40, 2), *range(0, 40, 2)]
     assert model.sorted_entries(theirs["x"]) == model.sorted_entries(found["x"])
     assert model.has_ties(SPARSE["x"], [record(i=indices, v=list(range(40)))])
-
-
-def test_huge_row_id_is_rejected() -> None:
-    encoded = [encode(record(p=[2**30], v=[1]))]
-    with pytest.raises(DecodeError):
-        tio.parse_examples(encoded, schema_of(IDS))

@@ -404,7 +404,7 @@ def mark(folder: Path, worker: int) -> None:
     (folder / str(worker)).touch()
 
 
-@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+@pytest.mark.parametrize("method", ["fork", "forkserver"])
 def test_each_worker_is_initialized(paths: list[str], tmp_path: Path, method: str) -> None:
     loader = make(
         paths,

@@ -24,23 +24,6 @@ def test_arguments_override_the_environment(monkeypatch: pytest.MonkeyPatch) -> 
         assert resolve_rank(*given) == given
 
 
-@pytest.mark.parametrize(
-    ("rank", "world_size", "message"),
-    [
-        (0, None, "rank and world_size must be given together"),
-        (None, 2, "rank and world_size must be given together"),
-        (-1, 2, "rank must be .*, got -1"),
-        (2, 2, "rank must be .*, got 2"),
-        (0, 0, "world_size must be .*, got 0"),
-    ],
-)
-def test_wrong_arguments_are_rejected(
-    rank: int | None, world_size: int | None, message: str
-) -> None:
-    with pytest.raises(ValueError, match=message):
-        resolve_rank(rank, world_size)
-
-
 def test_torch_takes_precedence_over_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RANK", "7")
     monkeypatch.setenv("WORLD_SIZE", "9")

@@ -292,37 +292,6 @@ def test_neighbouring_choices_are_independent() -> None:
     assert chi_square_is_plausible(pairs)
 
 
-def test_cells_and_seeds_have_different_choices() -> None:
-    def cell(seed: int, number: int) -> bytes:
-        mix = mix_of([1, 1], [0.5, 0.5], seed, "endless")
-        return mix.choices(np.arange(number * CELL, number * CELL + 64))[0].tobytes()
-
-    cells = {cell(seed, number) for seed in (-1, 0, 1, 2**64) for number in (0, 1, 2, 2**40)}
-    assert len(cells) == 16
-
-
-def test_repeated_parts_come_exactly_that_often_in_orders_of_their_own() -> None:
-    mix = mix_of([7, 20, 0], [35, 40, 0], 4, repeat=[5, 2, 3])
-    cycles = []
-    for epoch in range(2):
-        found = whole(mix, epoch)
-        assert collections.Counter(found) == {n: 5 if n < 7 else 2 for n in range(27)}
-        first = [record for record in found if record < 7]
-        cycles += [tuple(first[at : at + 7]) for at in range(0, 35, 7)]
-    assert len({*cycles}) == 10
-
-
-def test_mixtures_of_mixtures() -> None:
-    inner = mix_of([30, 40], [0.5, 0.5], 1)
-    mix = MixedRecords([inner, Shuffled(30)], [0.5, 0.5], 2, "each_once", bases=[0, 70])
-    assert sorted(whole(mix)) == list(range(100))
-    outer = MixedRecords([Shuffled(5), mix], [0.1, 0.9], 2, "each_once", bases=[0, 5])
-    assert outer.source_bases == (0, 5, 35, 75)
-    found = whole(outer, 3)
-    assert [record - 5 for record in found if record >= 5] == whole(mix, 3)
-    assert [source for source, _, _ in outer.by_source(np.array(found))] == [0, 1, 2, 3]
-
-
 # ---- counts of a cell ----
 
 

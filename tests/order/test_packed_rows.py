@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,7 +14,6 @@ from tests.support.packing import Row, Token, model_rows
 from torchrec_io import _core
 from torchrec_io._order.orders import RecordOrder
 from torchrec_io._order.packed_rows import PackedOrder, pack_rows
-from torchrec_io._order.plan import EpochPlan
 from torchrec_io._order.selection import Span
 from torchrec_io._order.windows import Lengths
 
@@ -94,22 +92,3 @@ class TestRows:
         plan = order_of(lengths, pack, shuffle=True).plan_units(np.array(units), 0)
         assert list(rows_of(plan)) == [whole[unit] for unit in units]
         assert plan.lengths.tolist() == [lengths[number] for number in plan.numbers]
-
-    @given(lengths=lengths_of_documents, pack=packs(), world=st.integers(1, 4), data=st.data())
-    def test_ranks_and_workers_share_all_rows(
-        self, lengths: list[int], pack: tio.Pack, world: int, data: st.DataObject
-    ) -> None:
-        order = order_of(lengths, pack, shuffle=True)
-        rows = all_rows(order) if order.count(0) else []
-        size, workers = data.draw(st.integers(1, 3)), data.draw(st.integers(1, 3))
-        found: list[Row] = []
-        for rank in range(world):
-            for worker in range(workers):
-
-                def plan_of(count: int, rank: int = rank, worker: int = worker) -> EpochPlan:
-                    return EpochPlan(count, size, 0, rank, world, worker, workers)
-
-                # Of a copy, which counts no more windows than it needs.
-                batches = pickle.loads(pickle.dumps(order)).batches(0, plan_of, 0)
-                found += [row for some in batches for row in rows_of(some)]
-        assert sorted(found) == sorted(rows)

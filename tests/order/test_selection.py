@@ -91,8 +91,6 @@ def test_subset_can_be_built_from_ranges(monkeypatch: pytest.MonkeyPatch) -> Non
     assert asked == [(begin, min(1000, begin + 64)) for begin in range(0, 1000, 64)]
 
 
-# ---- out of range ----
-
 ten_of_20 = np.arange(20) % 2 == 0
 
 

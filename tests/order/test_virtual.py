@@ -8,13 +8,12 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.order.test_mixture import Shuffled, mix_of
-from tests.order.test_ramps import ramps, size_of
+from tests.order.test_mixture import Shuffled
+from tests.order.test_plan import ramps, size_of
 from tests.support.orders import RECORD
 from torchrec_io._order.batch_sizes import BatchSizes
 from torchrec_io._order.ramp import Ramp
 from torchrec_io._order.virtual import VirtualRecords
-from torchrec_io._records.repetitions import own_numbers
 
 
 @given(st.integers(1, 40), ramps, st.integers(1, 6), st.integers(1, 3), st.data())
@@ -38,17 +37,3 @@ def test_epochs_continue_one_another(
         found = order.at(np.array(some, np.int64), epoch)
         assert found.tolist() == [expected[position] for position in some]
     assert len(order) == counts[0]
-
-
-def test_endless_mixtures() -> None:
-    whole = mix_of([5, 9], [1, 2], stop="endless")
-    order = VirtualRecords(whole, 7, BatchSizes.of(2), 3)
-    found = [order.at(np.arange(42), epoch) for epoch in range(3)]
-    expected = own_numbers(whole.at(np.arange(3 * 42), 0))
-    assert own_numbers(np.concatenate(found)).tolist() == expected.tolist()
-
-
-def test_orders_without_records() -> None:
-    order = VirtualRecords(Shuffled(0), 7, BatchSizes.of(2), 3)
-    assert order.count(0) == order.count(5) == 0
-    assert len(order.at(np.arange(0), 0)) == 0

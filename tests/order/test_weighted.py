@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import copy
 import itertools
 import math
-import pickle
 from typing import Any
 
 import numpy as np
@@ -118,32 +116,11 @@ def test_classes_of_a_selection_have_equal_weight(classes: list[int], mask: int,
     ]
 
 
-@given(weight_lists, seeds)
-def test_copies(weights: list[float], seed: int) -> None:
-    for replacement in (True, False):
-        order = order_of(
-            Span(0, len(weights), len(weights)), seed, weights=weights, replacement=replacement
-        )
-        for other in (pickle.loads(pickle.dumps(order)), copy.deepcopy(order)):
-            assert other == order
-            assert drawn(other, 3) == drawn(order, 3)
-
-
 # ---- probabilities ----
-
-WEIGHTS = [0.0, 1.0, 2.0, 3.0, 0.5, 0.0, 10.0]
 
 
 def shares_of(weights: list[float]) -> Any:
     return np.array(weights) / sum(weights)
-
-
-def test_draws_with_replacement_have_the_probabilities_of_the_weights() -> None:
-    order = order_of(Span(0, 7, 7), 1, weights=WEIGHTS, num_samples=400_000)
-    counts: Numbers = np.bincount(drawn(order), minlength=7)
-    positive = np.array(WEIGHTS) > 0
-    assert counts[~positive].tolist() == [0, 0]
-    assert chi_square_is_plausible(counts[positive], shares=shares_of(WEIGHTS)[positive])
 
 
 def test_draws_with_replacement_are_independent() -> None:

@@ -82,38 +82,34 @@ def rows_of(numbers: st.SearchStrategy[Any], **sizes: Any) -> st.SearchStrategy[
     return st.lists(st.lists(numbers, **sizes), max_size=6)
 
 
-@given(data=st.data(), case=cases())
-def test_fixed(data: st.DataObject, case: Any) -> None:
-    dtype, valid, numbers = case
-    rows = data.draw(rows_of(numbers, min_size=2, max_size=2))
-    check(
-        lambda **options: tio.Schema({"x": tio.FixedLenFeature([2, 1], dtype, **options)}),
-        valid,
-        [example_of(x=row) for row in rows],
-        [any_bad(row, valid) for row in rows],
-    )
+PAIRS = [tio.RaggedFeature.RowLengths("l"), tio.RaggedFeature.UniformRowLength(2)]
+IN_EXAMPLES: dict[str, Any] = {
+    "fixed": lambda dtype, **options: tio.FixedLenFeature([2, 1], dtype, **options),
+    "varying": tio.VarLenFeature,
+    "ragged": tio.RaggedFeature,
+    "rows of pairs": lambda dtype, **options: tio.RaggedFeature(dtype, "x", PAIRS, **options),
+    # It is padded with what no range has.
+    "padded": lambda dtype, **options: tio.FixedLenSequenceFeature(
+        [],
+        dtype,
+        allow_missing=True,
+        default_value=math.nan if dtype in FLOATS else 0,
+        **options,
+    ),
+}
 
 
-@given(data=st.data(), case=cases(), kind=st.sampled_from(["varying", "ragged", "padded"]))
-def test_rows_of_any_length(data: st.DataObject, case: Any, kind: str) -> None:
+@given(data=st.data(), case=cases(), kind=st.sampled_from([*IN_EXAMPLES]))
+def test_in_examples(data: st.DataObject, case: Any, kind: str) -> None:
     dtype, valid, numbers = case
-    made: Any = {
-        "varying": tio.VarLenFeature,
-        "ragged": tio.RaggedFeature,
-        # It is padded with what no range has.
-        "padded": lambda dtype, **options: tio.FixedLenSequenceFeature(
-            [],
-            dtype,
-            allow_missing=True,
-            default_value=math.nan if dtype in FLOATS else 0,
-            **options,
-        ),
-    }[kind]
-    rows = data.draw(rows_of(numbers, max_size=3))
+    sizes = {"min_size": 2, "max_size": 2} if kind == "fixed" else {"max_size": 4}
+    rows = data.draw(rows_of(numbers, **sizes))
+    if kind == "rows of pairs":
+        rows = [row[: len(row) // 2 * 2] for row in rows]
     check(
-        lambda **options: tio.Schema({"x": made(dtype, **options)}),
+        lambda **options: tio.Schema({"x": IN_EXAMPLES[kind](dtype, **options)}),
         valid,
-        [example_of(x=row) for row in rows],
+        [example_of(x=row, l=[len(row) // 2]) for row in rows],
         [any_bad(row, valid) for row in rows],
     )
 
@@ -133,20 +129,6 @@ def test_in_feature_lists(data: st.DataObject, case: Any, kind: str) -> None:
         valid,
         [sequence_example_of({}, {"x": steps}) for steps in records],
         [any_bad(flat(steps), valid) for steps in records],
-    )
-
-
-@given(data=st.data(), case=cases())
-def test_with_partitions(data: st.DataObject, case: Any) -> None:
-    dtype, valid, numbers = case
-    parts = [tio.RaggedFeature.RowLengths("l"), tio.RaggedFeature.UniformRowLength(2)]
-    pairs = st.lists(st.tuples(numbers, numbers).map(list), max_size=3).map(flat)
-    rows = data.draw(st.lists(pairs, max_size=5))
-    check(
-        lambda **options: tio.Schema({"x": tio.RaggedFeature(dtype, "v", parts, **options)}),
-        valid,
-        [example_of(v=row, l=[len(row) // 2]) for row in rows],
-        [any_bad(row, valid) for row in rows],
     )
 
 

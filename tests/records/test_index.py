@@ -16,7 +16,6 @@ from torchrec_io import (
     RecordIndex,
     StaleIndexError,
     TFRecordDataset,
-    TruncatedFileError,
 )
 from torchrec_io._records.index_cache import IndexSearch, cache_path
 from torchrec_io._records.sequential import iter_records
@@ -206,14 +205,6 @@ def test_unreadable_indexes_are_ignored(
     monkeypatch.setenv("TORCHREC_IO_CACHE", str(tmp_path / "file"))
     index = find(data)
     assert (len(index), index.index_path, index.damage) == (len(RECORDS), None, None)
-
-
-def test_index_of_a_damaged_file_is_not_saved(data: Path) -> None:
-    data.write_bytes(data.read_bytes()[:-3])
-    index = find(data)
-    assert len(index) == len(RECORDS) - 1
-    assert isinstance(index.damage, TruncatedFileError)
-    assert not cache_path(data).exists()
 
 
 # ---- many files ----

@@ -144,10 +144,9 @@ METHODS: dict[str, Callable[[tio.Batch], Any]] = {
 
 
 @pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("leaf", [None, 3])
-def test_methods_need_tensors(method: str, leaf: Any) -> None:
-    batch = pytree.tree_map(lambda _: leaf, make_batch())
-    with pytest.raises(TypeError, match=r"must be made of Tensors, got (NoneType|int)"):
+def test_methods_need_tensors(method: str) -> None:
+    batch = pytree.tree_map(lambda _: None, make_batch())
+    with pytest.raises(TypeError, match="must be made of Tensors, got NoneType"):
         METHODS[method](batch)
 
 

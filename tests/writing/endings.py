@@ -124,9 +124,6 @@ def forked(folder: Path) -> None:
         assert read(written) == [b"before", *[b"parent's"] * count]
 
 
-# ---- full file systems ----
-
-
 if __name__ == "__main__":
     works = (two_writers, forked)
     {work.__name__: work for work in works}[sys.argv[1]](Path(sys.argv[2]))

@@ -73,12 +73,6 @@ def test_names_are_sorted_by_their_bytes(names: list[str], random: Any) -> None:
     assert encoded == delimited(1, features_bytes(dict.fromkeys(names, ints(7))))
 
 
-def test_prefix_of_a_name_comes_first() -> None:
-    encoded = tio.encode_example(dict.fromkeys(["c1", "c10", "c", "c1\0"], 1))
-    places = [encoded.index(delimited(1, name)) for name in (b"c", b"c1", b"c1\0", b"c10")]
-    assert places == sorted(places)
-
-
 def test_empty_example_has_an_empty_map() -> None:
     message = Example()
     message.features.SetInParent()

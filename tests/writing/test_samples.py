@@ -314,11 +314,3 @@ def test_values_that_do_not_fit_their_spec() -> None:
     arrays = {"a": torch.zeros(2).byte(), "b": torch.zeros(3).byte()}
     with pytest.raises(ValueError, match=r"'shape' would have different values \(feature 'b'\)"):
         tio.encode_example(arrays, tio.Schema({"a": shared, "b": shared}))
-
-
-def test_bits_of_large_integers_are_kept() -> None:
-    schema = tio.Schema({"x": tio.FixedLenFeature([2], "uint64", bitcast=True)})
-    record = tio.encode_example({"x": [-1, 5]})
-    sample = tio.parse_example(record, schema)
-    assert sample["x"].tolist() == [2**64 - 1, 5]
-    assert tio.encode_example(sample) == record
