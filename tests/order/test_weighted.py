@@ -96,6 +96,12 @@ def test_without_replacement(weights: list[float], mask: int, seed: int, epoch: 
     assert drawn(fewer, epoch) == found[: len(fewer)]
 
 
+def test_the_smallest_weight_is_drawn_last() -> None:
+    selection, _ = selected(3, 0b111)
+    order = order_of(selection, 0, weights=[5e-324, 1.0, 0.0], replacement=False)
+    assert drawn(order, 0) == [1, 0]
+
+
 @given(
     st.lists(st.integers(-1, 3), min_size=1, max_size=50).filter(lambda all_: max(all_) >= 0),
     masks,

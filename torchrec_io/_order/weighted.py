@@ -172,9 +172,9 @@ class Draws:
             chosen = begin + np.flatnonzero(self.weights[begin : begin + CHUNK])
             # From (0, 1], so that its logarithm is finite.
             uniform = _uniform(chosen, seed, epoch) + 2.0**-_BITS
-            keys[chosen] = -_log(uniform) / self.weights[chosen]
+            with np.errstate(over="ignore"):  # a key may be infinite if its weight is very small
+                keys[chosen] = -_log(uniform) / self.weights[chosen]
         order = np.argsort(keys, kind="stable")
-        # A key may be infinite, too, if its weight is very small.
         return order[self.weights[order] > 0][: self._size]
 
 
