@@ -31,6 +31,7 @@ from .options import (
 )
 from .parts_loader import PartsLoader, has_own_transform
 from .pipeline import IndexedPipeline, Pipeline
+from .record_loader import RecordLoader
 
 if TYPE_CHECKING:
     from .._tensors.batch import Batch
@@ -196,17 +197,10 @@ def mix(
     attributes: dict[str, Any] = {"sources": sources, "source": source}
     if source is None and _are_read_alike(sources):
         indexes = [index for part in sources for index in part.records.indexes]
-        reader, parser = RecordReader(indexes, **first.records.options), first.loader.parser
-        if isinstance(order, MixedRows):
-            from .packing import RowLoader  # noqa: PLC0415  # rarely needed
-
-            rows = RowLoader(reader, parser, mixed["pack"], raises=mixed["on_error"] == "raise")
-            return MixedDataset(
-                MixedPipeline(paths, first.schema, order, rows, mixed, **attributes)
-            )
-        kinds: dict[str, Any] = {"reader": reader, "parser": parser, "options": mixed}
-        pipeline = MixedPipeline.of_records(paths, first.schema, order, **kinds, **attributes)
-        return MixedDataset(pipeline)
+        reader = RecordReader(indexes, **first.records.options)
+        stored = RecordLoader(reader, first.loader.parser)
+        records = MixedPipeline(paths, first.schema, order, stored, mixed, **attributes)
+        return MixedDataset(records.in_units(reader))
     check_no_length_batches(mixed, "a mixture with source, or of steps or datasets that differ,")
     schema = first.schema if _find_other(schemas) is None else schemas
     loader = PartsLoader(sources, order, source, mixed)
