@@ -49,7 +49,7 @@ class SelectingDataset:
     ) -> Self:
         """Return a dataset of the records that a predicate chooses. See docs/selecting.md."""
         state = self._worker_state()
-        picked = pick_where(self._pipeline, state, predicate, features, cache_key).positions
+        picked = pick_where(self._pipeline, state, predicate, features, cache_key)
         if len(picked) == 0:
             logger.warning("where() chose none of %s", counted(picked.total, "record"))
         return self._narrowed(picked)
