@@ -78,39 +78,36 @@ class MixedDataset(CountedDataset[Item_co]):
         self._session.load(state, weights)
 
 
+class _MixSampleArguments(MixSampleOptions, total=False):
+    """Arguments of :func:`mix` that do not change the items."""
+
+    weights: Weights | Literal["records"] | None
+    repeat: Sequence[int] | None
+    seed: int
+    stop: Stop | None
+    source: str | None
+
+
+class _MixArguments(_MixSampleArguments, MixOptions, total=False):
+    """Arguments of :func:`mix`."""
+
+
 @overload
 def mix(
     datasets: Iterable[IndexedDataset[Sample] | MixedDataset[Sample]],
     *,
-    weights: Weights | Literal["records"] | None = None,
-    repeat: Sequence[int] | None = None,
-    seed: int = 0,
-    stop: Stop | None = None,
-    source: str | None = None,
     batch_size: int | Ramp,
-    **options: Unpack[MixSampleOptions],
+    **options: Unpack[_MixSampleArguments],
 ) -> MixedDataset[Batch]: ...
 @overload
 def mix(
     datasets: Iterable[IndexedDataset[Item_co] | MixedDataset[Item_co]],
-    *,
-    weights: Weights | Literal["records"] | None = None,
-    repeat: Sequence[int] | None = None,
-    seed: int = 0,
-    stop: Stop | None = None,
-    source: str | None = None,
-    **options: Unpack[MixSampleOptions],
+    **options: Unpack[_MixSampleArguments],
 ) -> MixedDataset[Item_co]: ...
 @overload
 def mix(
     datasets: Iterable[IndexedDataset[Any] | MixedDataset[Any]],
-    *,
-    weights: Weights | Literal["records"] | None = None,
-    repeat: Sequence[int] | None = None,
-    seed: int = 0,
-    stop: Stop | None = None,
-    source: str | None = None,
-    **options: Unpack[MixOptions],
+    **options: Unpack[_MixArguments],
 ) -> MixedDataset[Any]: ...
 @takes_options(MixOptions, unchanged=True)
 def mix(
