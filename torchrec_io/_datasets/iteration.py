@@ -214,7 +214,9 @@ class Iteration:
         position.consumed = before + len(job.units)
 
     def _each(self, job: LoadJob, loaded: Loaded, most: int | None = None) -> Iterator[Any]:
-        samples = self._samples_of(job, loaded) if loaded.made is None else loaded.made
+        samples = loaded.made
+        if samples is None:
+            samples = loaded.samples(job.random, schema=self._loader.parser.stored_by)
         items, error = samples, None
         if self._transform is not None:
             items, error = loaded.transformed or self._transform.of_samples(loaded, samples)
@@ -252,10 +254,6 @@ class Iteration:
             position.consumed += ends[count - 1]
             position.take()
             yield last
-
-    def _samples_of(self, job: LoadJob, loaded: Loaded) -> list[Any]:
-        schema = self._loader.parser.stored_by
-        return loaded.samples(job.random, schema=schema)
 
     # ---- loading, in any thread ----
 
@@ -316,7 +314,7 @@ class Iteration:
         if self._transform is None or loaded.has_lost or not len(loaded.numbers):
             return loaded
         if not self._in_batches:
-            samples = self._samples_of(job, loaded)
+            samples = loaded.samples(job.random, schema=self._loader.parser.stored_by)
             transformed = self._transform.of_samples(loaded, samples)
             return loaded._replace(made=samples, transformed=transformed)
         if self._lost.is_filling:

@@ -570,11 +570,6 @@ def access_options(options: Mapping[str, Any]) -> StorageOptions:
     return with_limits(options["storage_options"], max(options["cache_bytes"], least), cache)
 
 
-def resolved_rank(options: Mapping[str, Any]) -> tuple[int, int]:
-    """Return the rank and world size from the options, else from the environment."""
-    return resolve_rank(options["rank"], options["world_size"])
-
-
 def largest_batch(options: Mapping[str, Any]) -> int:
     """Return the number of records in the largest batch; 1 if it is not limited."""
     batch_size = options.get("batch_size")
