@@ -281,7 +281,6 @@ class Session(Epochs):
             self.pipeline.loader.allocating(self.allocate),
             position,
             self._latest,
-            self.state.counters,
             self._meter,
             transform=Transform.of(partition.options, self.pipeline.loader.reader),
         )
@@ -400,7 +399,7 @@ class Session(Epochs):
         """Start the last iteration of this process again: its last items were not used."""
         position = self._latest.get()
         if position is not None and position.has_ended and position.next_epoch is not None:
-            self.repeat(position.first_epoch, position.next_epoch)
+            self.repeat(position.reached.first_epoch, position.next_epoch)
 
     def save(self) -> dict[str, Any]:
         """Return the position of the iteration that yielded last as a state.
