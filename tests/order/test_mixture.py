@@ -157,7 +157,6 @@ def test_mixtures_match_the_model(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(mixed, "CELL_BITS", cell_bits)
         patch.setattr(mixed, "CELL", 2**cell_bits)
-        patch.setattr(mixed, "_FEW_PARTS", data.draw(st.sampled_from([1, 32])))
         mix = mix_of(sizes, weights, seed, stop, repeat)
         most = 400 if stop == "endless" else None
         expected = list(itertools.islice(model(sizes, weights, seed, stop, repeat=repeat), most))

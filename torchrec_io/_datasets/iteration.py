@@ -20,7 +20,7 @@ from .position import LatestPosition, Position, Walk
 from .prefetch import Prefetcher, Result
 from .record_loader import LoadJob, RecordLoader
 from .replacement import ReplacedRecords
-from .statistics import IterationMeter, LoadingCounters
+from .statistics import IterationMeter
 from .transform import Transform
 
 logger = logging.getLogger("torchrec_io")
@@ -38,8 +38,7 @@ class Iteration:
         loader: Reads and parses records.
         position: Position of the first item.
         latest: Position of the iteration of this process that yielded last.
-        counters: Counts the errors that are skipped.
-        meter: Measures what is yielded and the time that it takes.
+        meter: Measures what is yielded and the time that it takes; counts skipped errors.
         transform: Calls the user's function.
     """
 
@@ -48,7 +47,6 @@ class Iteration:
         loader: RecordLoader,
         position: Position,
         latest: LatestPosition,
-        counters: LoadingCounters,
         meter: IterationMeter,
         *,
         transform: Transform | None = None,
@@ -64,8 +62,7 @@ class Iteration:
         self._in_batches = partition.in_batches
         # Samples that were yielded and are still in use.
         self._recent = None if self._in_batches else RecentBlocks()
-        on_error = self._options["on_error"]
-        self._errors = ErrorHandler(on_error, counters)
+        self._errors = ErrorHandler(self._options["on_error"], meter.counters)
         self._lost = self._lost_records()
 
     def _lost_records(self) -> LostRecords:
@@ -107,7 +104,7 @@ class Iteration:
         self._is_beside = self._latest.run(position)
         try:
             yield from self._items_of(prefetcher)
-            position.move_to(partition.end_of(position.progress, position.layout))
+            position.reached = partition.end_of(position.progress, position.layout)
             position.end()
             if self._is_beside:
                 self._latest.note(position)
@@ -121,7 +118,7 @@ class Iteration:
     def _items_of(self, jobs: Iterable[tuple[LoadJob, Result]]) -> Iterator[Any]:
         """Yield the items of the jobs of all epochs."""
         position, errors, lost = self._position, self._errors, self._lost
-        errors.begin_epoch(position.epoch)
+        errors.begin_epoch(position.reached.epoch)
         for job, loaded in jobs:
             if isinstance(loaded, BaseException):
                 if not len(job.units):  # an error after all batches
@@ -130,7 +127,7 @@ class Iteration:
                     raise loaded
                 finally:
                     del job, loaded  # its traceback refers to this frame
-            if job.epoch != position.epoch:
+            if job.epoch != position.reached.epoch:
                 yield from self._yielded(lost.rest())
                 if not self._enter(job.epoch):
                     return
@@ -150,7 +147,9 @@ class Iteration:
         position = self._position
         if position.was_tried and not position.has_yielded and self._options["epochs"] is None:
             # It would search for a good record forever.
-            reason = f"epoch {position.epoch} yielded nothing: all of its records were skipped"
+            reason = (
+                f"epoch {position.reached.epoch} yielded nothing: all of its records were skipped"
+            )
             if position.layout.num_workers == 1:
                 raise DecodeError(reason)
             logger.warning("worker %d ends: its part of %s", position.layout.worker, reason)
@@ -168,9 +167,8 @@ class Iteration:
         for loaded in batches:
             taken = loaded.num_planned
             batch_size = position.size_at()
-            if self._partition.fills_up:
-                position.ahead += max(0, taken - batch_size)
-            position.consumed += 1 if self._partition.has_batches else taken
+            ahead = max(0, taken - batch_size) if self._partition.fills_up else 0
+            position.move(1 if self._partition.has_batches else taken, ahead)
             count = len(loaded.numbers)
             is_full = batch_size is not None and count >= batch_size
             if is_full or (count > 0 and not options["drop_last"]):
@@ -187,7 +185,7 @@ class Iteration:
     def _with_keys(self, loaded: Loaded) -> Any:
         items = loaded.items
         if self._transform is not None:
-            random = RecordRandom(self._partition.order.seed, self._position.epoch)
+            random = RecordRandom(self._partition.order.seed, self._position.reached.epoch)
             found = loaded.transformed or self._transform.of_batch(loaded, random)
             if found.error is not None:
                 _raise(found.error)
@@ -208,13 +206,15 @@ class Iteration:
         self._errors.handle_loaded(loaded, self._loader)
         if self._partition.replaces_lost and len(loaded.numbers) < len(job.units):
             loaded = self._lost.completed(job, loaded)
-        before = position.consumed
-        position.ahead += len(job.units) - len(loaded.numbers)
+        end = position.reached.consumed + len(job.units)
+        position.move(0, len(job.units) - len(loaded.numbers))
         yield from self._each(job, loaded)
-        position.consumed = before + len(job.units)
+        position.move(end - position.reached.consumed)
 
     def _each(self, job: LoadJob, loaded: Loaded, most: int | None = None) -> Iterator[Any]:
-        samples = self._samples_of(job, loaded) if loaded.made is None else loaded.made
+        samples = loaded.made
+        if samples is None:
+            samples = loaded.samples(job.random, schema=self._loader.parser.stored_by)
         items, error = samples, None
         if self._transform is not None:
             items, error = loaded.transformed or self._transform.of_samples(loaded, samples)
@@ -249,13 +249,9 @@ class Iteration:
                 yield itertools.islice(rest, count - 1)
             last = [next(rest)]
             position.walk = None
-            position.consumed += ends[count - 1]
+            position.move(ends[count - 1])
             position.take()
             yield last
-
-    def _samples_of(self, job: LoadJob, loaded: Loaded) -> list[Any]:
-        schema = self._loader.parser.stored_by
-        return loaded.samples(job.random, schema=schema)
 
     # ---- loading, in any thread ----
 
@@ -316,7 +312,7 @@ class Iteration:
         if self._transform is None or loaded.has_lost or not len(loaded.numbers):
             return loaded
         if not self._in_batches:
-            samples = self._samples_of(job, loaded)
+            samples = loaded.samples(job.random, schema=self._loader.parser.stored_by)
             transformed = self._transform.of_samples(loaded, samples)
             return loaded._replace(made=samples, transformed=transformed)
         if self._lost.is_filling:

@@ -24,7 +24,7 @@ def batch_by_length(
     options: Mapping[str, Any],
     known: Lengths | None,
 ) -> tuple[LengthBatchedOrder, Mapping[str, Any], list[TorchRecIOError]]:
-    """Return batches of records of similar length; see :meth:`Pipeline.of_records`.
+    """Return batches of records of similar length; see :meth:`Pipeline.in_units`.
 
     Args:
         order: Order of the records.

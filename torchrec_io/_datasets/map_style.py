@@ -156,7 +156,7 @@ class TFRecordMapDataset(SelectingDataset, MissingMethods, Dataset[Item_co]):
 
     def __len__(self) -> int:
         """Return the number of records."""
-        return len(self._record_order)
+        return len(self._parts.record_order)
 
     @overload
     def __getitem__(self, index: slice) -> list[Item_co]: ...
@@ -198,7 +198,7 @@ class TFRecordMapDataset(SelectingDataset, MissingMethods, Dataset[Item_co]):
 
     def _load(self, indices: Sequence[int], batches: int) -> list[Any]:
         loader = self._parts.loader
-        numbers = self._record_order.selection.numbers_at(self._positions(indices))
+        numbers = self._parts.record_order.selection.numbers_at(self._positions(indices))
         worker = get_worker_info()
         if self._times_loaded == 0 and (worker is None or worker.id == 0):
             warn_of_absent_features(self._parts, self._state)

@@ -31,6 +31,7 @@ from .options import (
 )
 from .parts_loader import PartsLoader, has_own_transform
 from .pipeline import IndexedPipeline, Pipeline
+from .record_loader import RecordLoader
 
 if TYPE_CHECKING:
     from .._tensors.batch import Batch
@@ -77,39 +78,36 @@ class MixedDataset(CountedDataset[Item_co]):
         self._session.load(state, weights)
 
 
+class _MixSampleArguments(MixSampleOptions, total=False):
+    """Arguments of :func:`mix` that do not change the items."""
+
+    weights: Weights | Literal["records"] | None
+    repeat: Sequence[int] | None
+    seed: int
+    stop: Stop | None
+    source: str | None
+
+
+class _MixArguments(_MixSampleArguments, MixOptions, total=False):
+    """Arguments of :func:`mix`."""
+
+
 @overload
 def mix(
     datasets: Iterable[IndexedDataset[Sample] | MixedDataset[Sample]],
     *,
-    weights: Weights | Literal["records"] | None = None,
-    repeat: Sequence[int] | None = None,
-    seed: int = 0,
-    stop: Stop | None = None,
-    source: str | None = None,
     batch_size: int | Ramp,
-    **options: Unpack[MixSampleOptions],
+    **options: Unpack[_MixSampleArguments],
 ) -> MixedDataset[Batch]: ...
 @overload
 def mix(
     datasets: Iterable[IndexedDataset[Item_co] | MixedDataset[Item_co]],
-    *,
-    weights: Weights | Literal["records"] | None = None,
-    repeat: Sequence[int] | None = None,
-    seed: int = 0,
-    stop: Stop | None = None,
-    source: str | None = None,
-    **options: Unpack[MixSampleOptions],
+    **options: Unpack[_MixSampleArguments],
 ) -> MixedDataset[Item_co]: ...
 @overload
 def mix(
     datasets: Iterable[IndexedDataset[Any] | MixedDataset[Any]],
-    *,
-    weights: Weights | Literal["records"] | None = None,
-    repeat: Sequence[int] | None = None,
-    seed: int = 0,
-    stop: Stop | None = None,
-    source: str | None = None,
-    **options: Unpack[MixOptions],
+    **options: Unpack[_MixArguments],
 ) -> MixedDataset[Any]: ...
 @takes_options(MixOptions, unchanged=True)
 def mix(
@@ -196,17 +194,10 @@ def mix(
     attributes: dict[str, Any] = {"sources": sources, "source": source}
     if source is None and _are_read_alike(sources):
         indexes = [index for part in sources for index in part.records.indexes]
-        reader, parser = RecordReader(indexes, **first.records.options), first.loader.parser
-        if isinstance(order, MixedRows):
-            from .packing import RowLoader  # noqa: PLC0415  # rarely needed
-
-            rows = RowLoader(reader, parser, mixed["pack"], raises=mixed["on_error"] == "raise")
-            return MixedDataset(
-                MixedPipeline(paths, first.schema, order, rows, mixed, **attributes)
-            )
-        kinds: dict[str, Any] = {"reader": reader, "parser": parser, "options": mixed}
-        pipeline = MixedPipeline.of_records(paths, first.schema, order, **kinds, **attributes)
-        return MixedDataset(pipeline)
+        reader = RecordReader(indexes, **first.records.options)
+        stored = RecordLoader(reader, first.loader.parser)
+        records = MixedPipeline(paths, first.schema, order, stored, mixed, **attributes)
+        return MixedDataset(records.in_units(reader))
     check_no_length_batches(mixed, "a mixture with source, or of steps or datasets that differ,")
     schema = first.schema if _find_other(schemas) is None else schemas
     loader = PartsLoader(sources, order, source, mixed)

@@ -8,7 +8,7 @@ import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, TypeAlias, TypedDict, TypeVar
+from typing import Annotated, Any, Literal, TypeAlias, TypedDict, TypeVar, is_typeddict
 
 from .._order.distributed import resolve_rank
 from .._order.mesh import find_mesh_rank
@@ -75,15 +75,6 @@ class Option:
     text: str = ""
 
 
-def _documented(kind: _Decorated) -> _Decorated:
-    """Give the options of a class the texts of its docstring."""
-    own: Any = kind
-    _, _, attributes = inspect.cleandoc(own.__doc__ or "").partition("Attributes:\n")
-    for name, text in re.findall(r"^    (\w+): (.*(?:\n {8}.*)*)", attributes, re.MULTILINE):
-        own.__annotations__[name].__metadata__[0].text = f"    {name}: {text}"
-    return kind
-
-
 class _Unchanged:
     """Default of an option that keeps its present value."""
 
@@ -101,12 +92,8 @@ def _at_least(least: int) -> Callable[[str, Any], Any]:
     return lambda name, value: check_integer(name, value, least)
 
 
-def _none_or_at_least(least: int) -> Callable[[str, Any], Any]:
-    return lambda name, value: None if value is None else check_integer(name, value, least)
-
-
-def _none_or_size(name: str, value: Any) -> Any:
-    return None if value is None else check_size(name, value)
+def _optional(check: Callable[[str, Any], Any]) -> Callable[[str, Any], Any]:
+    return lambda name, value: None if value is None else check(name, value)
 
 
 def _check_shuffle(_: str, value: Any) -> Any:
@@ -140,8 +127,7 @@ def _check_on_error(name: str, value: Any) -> Any:
 
 
 def _check_mesh(_: str, value: Any) -> Any:
-    # The mesh itself is not kept: it cannot be pickled.
-    return None if value is None else find_mesh_rank(value)
+    return find_mesh_rank(value)  # the mesh itself is not kept: it cannot be pickled
 
 
 def _none_or(kind: type, wanted: str) -> Callable[[str, Any], Any]:
@@ -156,7 +142,6 @@ def _none_or(kind: type, wanted: str) -> Callable[[str, Any], Any]:
 # ---- options ----
 
 
-@_documented
 class SplitOptions(TypedDict, total=False):
     """Selection of records.
 
@@ -168,7 +153,6 @@ class SplitOptions(TypedDict, total=False):
     split: Annotated[str | None, Option(None)]
 
 
-@_documented
 class LoopOptions(TypedDict, total=False):
     """Options of datasets that are iterated over.
 
@@ -189,15 +173,14 @@ class LoopOptions(TypedDict, total=False):
     """
 
     drop_last: Annotated[bool, Option(False)]
-    epochs: Annotated[int | None, Option(1, _none_or_at_least(0))]
+    epochs: Annotated[int | None, Option(1, _optional(_at_least(0)))]
     on_error: Annotated[ErrorPolicy, Option("raise", _check_on_error)]
-    num_threads: Annotated[int | None, Option(None, _none_or_at_least(1))]
-    rank: Annotated[int | None, Option(None, _none_or_at_least(0))]
-    world_size: Annotated[int | None, Option(None, _none_or_at_least(1))]
-    mesh: Annotated[Mesh | None, Option(None, _check_mesh)]
+    num_threads: Annotated[int | None, Option(None, _optional(_at_least(1)))]
+    rank: Annotated[int | None, Option(None, _optional(_at_least(0)))]
+    world_size: Annotated[int | None, Option(None, _optional(_at_least(1)))]
+    mesh: Annotated[Mesh | None, Option(None, _optional(_check_mesh))]
 
 
-@_documented
 class EpochOptions(TypedDict, total=False):
     """The epochs of indexed records, and their assignment to ranks.
 
@@ -209,11 +192,10 @@ class EpochOptions(TypedDict, total=False):
             numbers differ, ``None`` raises a ValueError. See docs/order.md.
     """
 
-    steps_per_epoch: Annotated[int | None, Option(None, _none_or_at_least(1))]
+    steps_per_epoch: Annotated[int | None, Option(None, _optional(_at_least(1)))]
     uneven: Annotated[Uneven | None, Option(None, _check_uneven)]
 
 
-@_documented
 class SeedOptions(TypedDict, total=False):
     """The seed of an order.
 
@@ -224,7 +206,6 @@ class SeedOptions(TypedDict, total=False):
     seed: Annotated[int, Option(0, lambda _, value: check_seed(value))]
 
 
-@_documented
 class OrderOptions(SeedOptions, EpochOptions, total=False):
     """The order of indexed records.
 
@@ -237,7 +218,6 @@ class OrderOptions(SeedOptions, EpochOptions, total=False):
     shuffle: Annotated[ShuffleChoice, Option(False, _check_shuffle)]
 
 
-@_documented
 class StreamOrderOptions(SeedOptions, total=False):
     """The order of records that are read without an index.
 
@@ -252,7 +232,6 @@ class StreamOrderOptions(SeedOptions, total=False):
     uneven: Annotated[Literal["keep"] | None, Option(None, _check_stream_uneven)]
 
 
-@_documented
 class PackOptions(TypedDict, total=False):
     """Rows that are packed with records.
 
@@ -264,7 +243,6 @@ class PackOptions(TypedDict, total=False):
     pack: Annotated[Pack | None, Option(None, _none_or(Pack, "a Pack, such as tio.Pack(2048),"))]
 
 
-@_documented
 class LengthOptions(PackOptions, total=False):
     """Batches of records of similar length, or of packed rows.
 
@@ -278,7 +256,6 @@ class LengthOptions(PackOptions, total=False):
     length_key: Annotated[LengthKey, Option(None)]
 
 
-@_documented
 class AccessOptions(TypedDict, total=False):
     """Access to files and remote objects.
 
@@ -299,7 +276,6 @@ class AccessOptions(TypedDict, total=False):
     max_record_bytes: Annotated[int, Option(1 << 30, _at_least(1))]
 
 
-@_documented
 class IndexOptions(TypedDict, total=False):
     """The index of the data files.
 
@@ -312,7 +288,6 @@ class IndexOptions(TypedDict, total=False):
     index: Annotated[IndexChoice, Option("auto")]
 
 
-@_documented
 class ChecksumOptions(TypedDict, total=False):
     """Checksums of TFRecord files.
 
@@ -324,7 +299,6 @@ class ChecksumOptions(TypedDict, total=False):
     verify_crc: Annotated[bool, Option(True)]
 
 
-@_documented
 class ItemOptions(TypedDict, total=False):
     """The user's function, and keys of records.
 
@@ -342,7 +316,6 @@ class ItemOptions(TypedDict, total=False):
     with_key: Annotated[bool, Option(False)]
 
 
-@_documented
 class BatchItemOptions(ItemOptions, total=False):
     """The kind of items that a dataset yields.
 
@@ -351,10 +324,9 @@ class BatchItemOptions(ItemOptions, total=False):
             list if the schema makes no columns. ``None`` yields samples.
     """
 
-    batch_size: Annotated[int | Ramp | None, Option(None, _none_or_size)]
+    batch_size: Annotated[int | Ramp | None, Option(None, _optional(check_size))]
 
 
-@_documented
 class StreamItemOptions(ItemOptions, total=False):
     """The kind of items that a stream yields.
 
@@ -363,10 +335,9 @@ class StreamItemOptions(ItemOptions, total=False):
             the schema makes no columns. ``None`` yields samples.
     """
 
-    batch_size: Annotated[int | None, Option(None, _none_or_at_least(1))]
+    batch_size: Annotated[int | None, Option(None, _optional(_at_least(1)))]
 
 
-@_documented
 class LengthItemOptions(BatchItemOptions, total=False):
     """The kind of items of a dataset that can make batches by length.
 
@@ -375,7 +346,7 @@ class LengthItemOptions(BatchItemOptions, total=False):
             number (at most ``batch_size``) times longest. See docs/batching.md.
     """
 
-    batch_tokens: Annotated[int | Ramp | None, Option(None, _none_or_size)]
+    batch_tokens: Annotated[int | Ramp | None, Option(None, _optional(check_size))]
 
 
 class StreamSampleOptions(
@@ -394,7 +365,6 @@ class WholeFileOptions(
     """Options of :class:`WholeFileDataset`."""
 
 
-@_documented
 class FileOptions(WholeFileOptions, IndexOptions, total=False):
     """Options of datasets of other formats.
 
@@ -432,7 +402,6 @@ class MapOptions(MapSampleOptions, ItemOptions, total=False):
     """Options of :class:`TFRecordMapDataset`."""
 
 
-@_documented
 class SchemaOptions(TypedDict, total=False):
     """The schema of a dataset.
 
@@ -471,6 +440,20 @@ class StreamReplaceOptions(
     StreamOrderReplaceOptions, SchemaOptions, StreamItemOptions, total=False
 ):
     """Options of :meth:`TFRecordStream.replace`."""
+
+
+# ---- their texts ----
+
+
+def _document(kind: Any) -> None:
+    """Give the options of a class the texts of its docstring."""
+    _, _, attributes = inspect.cleandoc(kind.__doc__ or "").partition("Attributes:\n")
+    for name, text in re.findall(r"^    (\w+): (.*(?:\n {8}.*)*)", attributes, re.MULTILINE):
+        kind.__annotations__[name].__metadata__[0].text = f"    {name}: {text}"
+
+
+for _kind in filter(is_typeddict, [*globals().values()]):
+    _document(_kind)
 
 
 # ---- using them ----
@@ -585,11 +568,6 @@ def access_options(options: Mapping[str, Any]) -> StorageOptions:
     cache: BlockCache | None = options["cache"]
     least = 0 if cache is None else _LEAST_BLOCKS * cache.block_bytes
     return with_limits(options["storage_options"], max(options["cache_bytes"], least), cache)
-
-
-def resolved_rank(options: Mapping[str, Any]) -> tuple[int, int]:
-    """Return the rank and world size from the options, else from the environment."""
-    return resolve_rank(options["rank"], options["world_size"])
 
 
 def largest_batch(options: Mapping[str, Any]) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import itertools
 from collections.abc import Mapping, Sequence
@@ -63,7 +64,7 @@ def pack_documents(
     feature = length_feature(parser, pack.key, "key of Pack")
     if pack.key is None:
         [key] = parser.length_features()
-        pack = pack.with_key(key)
+        pack = dataclasses.replace(pack, key=key)
     check_columns(RecordLoader(reader, parser).empty_items(), pack)
     if known is None or known.feature != (feature,):
         known = _find_lengths(reader, feature)

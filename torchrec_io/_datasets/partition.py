@@ -315,13 +315,9 @@ class EpochPartition(RecordPartition):
         most = _MOST_ROWS if self.has_rows else _MOST_AT_ONCE
         return at_once or _chunk_size(self.order.guess_count(), self.world_size, most)
 
-    def count(self, epoch: int) -> int:
-        """Return the number of units in an epoch."""
-        return self.order.count(epoch)
-
     def plan(self, layout: ProcessLayout, progress: Progress) -> EpochPlan:
         """Return the plan of the epoch of a progress."""
-        return self._plan_of(self.count(progress.epoch), layout, progress)
+        return self._plan_of(self.order.count(progress.epoch), layout, progress)
 
     def _plan_of(self, count: int, layout: ProcessLayout, progress: Progress) -> EpochPlan:
         return EpochPlan(
@@ -354,7 +350,7 @@ class EpochPartition(RecordPartition):
             training = self._training_steps(sizes, layout.world_size, self.order.lanes)
             done = step = 0
             while done < epoch and (change := sizes.next_change(step)) is not None:
-                steps = training.num_steps(self.count(done), step)
+                steps = training.num_steps(self.order.count(done), step)
                 # Epochs with the same sizes, also of a step that is left out, are counted at once.
                 alike = 1 if self.has_rows else max(1, (change - step - 1) // max(1, steps))
                 alike = min(alike, epoch - done)
@@ -388,7 +384,7 @@ class EpochPartition(RecordPartition):
         is_endless = self.options["epochs"] is None or len(self.order) == ENDLESS
         if self.options["uneven"] is not None or layout.world_size == 1 or is_endless:
             return
-        count = self.count(progress.epoch)
+        count = self.order.count(progress.epoch)
         steps = [
             self._steps_of(self._plan_of(count, dataclasses.replace(layout, rank=rank), progress))
             for rank in range(layout.world_size)
@@ -451,7 +447,7 @@ class EpochPartition(RecordPartition):
             single = self.moved(progress, layout, ProcessLayout(batch_size=layout.batch_size))
         except StateMismatchError:
             return None
-        return min(single.begin + single.consumed, self.count(progress.epoch))
+        return min(single.begin + single.consumed, self.order.count(progress.epoch))
 
     def describe_order(self, progress: Progress, layout: ProcessLayout) -> dict[str, Any]:
         described = super().describe_order(progress, layout)
@@ -471,7 +467,7 @@ class EpochPartition(RecordPartition):
     def end_of(self, progress: Progress, layout: ProcessLayout) -> Progress:
         if layout.num_workers != 1 or progress.ahead:  # other processes may not be there yet
             return progress
-        return dataclasses.replace(progress, begin=self.count(progress.epoch), consumed=0)
+        return dataclasses.replace(progress, begin=self.order.count(progress.epoch), consumed=0)
 
     def num_left(self, progress: Progress, layout: ProcessLayout) -> int:
         """Return the number of steps that a rank without workers has left in its iteration.

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
-from .._order.orders import PositionOrder, RecordOrder, files_fingerprint
+from .._order.orders import RecordOrder, files_fingerprint
 from .._order.selection import Selection, Span
 from .._order.shuffle import Shuffle
 from .._order.split import parse_slice
@@ -54,54 +54,38 @@ class Pipeline:
     options: Mapping[str, Any]
     errors: Sequence[TorchRecIOError] = field(default=(), compare=False)
 
-    @classmethod
-    def of_records(
-        cls,
-        paths: Sequence[str],
-        schema: Any,
-        order: PositionOrder,
-        *,
-        reader: RecordReader,
-        parser: BlockParser,
-        options: Mapping[str, Any],
-        lengths: Lengths | None = None,
-        errors: Sequence[TorchRecIOError] = (),
-        **attributes: Any,
-    ) -> Self:
+    def in_units(self, reader: RecordReader, lengths: Lengths | None = None) -> Self:
         """Return the pipeline of the units that options ask for: records, batches or rows.
 
+        The order of this pipeline is one of records, or of rows that were mixed.
+
         Args:
-            paths: The data files.
-            schema: The schema as the user gave it.
-            order: Order of the records.
             reader: Reads the records.
-            parser: Parser of the records.
-            options: All options, checked.
             lengths: Lengths of the records that were found before.
-            errors: Errors found so far.
-            attributes: Attributes of a subclass.
 
         Raises:
             ValueError: If the options do not fit the records.
         """
-        units: Any = order
+        units, parser, options = self.order, self.loader.parser, self.options
         left_out: Sequence[TorchRecIOError] = ()
         if has_length_batches(options):
             from .length_batching import batch_by_length  # noqa: PLC0415  # rarely needed
 
-            units, options, left_out = batch_by_length(order, reader, parser, options, lengths)
-        pack = options.get("pack")
-        if pack is not None:
-            from .packing import RowLoader, pack_documents  # noqa: PLC0415  # rarely needed
+            units, options, left_out = batch_by_length(units, reader, parser, options, lengths)
+        if options.get("pack") is not None and not units.has_rows:
+            from .packing import pack_documents  # noqa: PLC0415  # rarely needed
 
-            units, options, left_out = pack_documents(order, reader, parser, options, lengths)
+            units, options, left_out = pack_documents(units, reader, parser, options, lengths)
         fitting = units.fit_reader(reader, largest_batch(options))
-        if pack is None:
-            loader = RecordLoader(fitting, parser)
-        else:
+        if units.has_rows:
+            from .packing import RowLoader  # noqa: PLC0415  # rarely needed
+
             raises = options["on_error"] == "raise"
-            loader = RowLoader(fitting, parser, options["pack"], raises=raises)
-        return cls(paths, schema, units, loader, options, [*errors, *left_out], **attributes)
+            loader: RecordLoader = RowLoader(fitting, parser, options["pack"], raises=raises)
+        else:
+            loader = RecordLoader(fitting, parser)
+        errors = [*self.errors, *left_out]
+        return dataclasses.replace(self, order=units, loader=loader, options=options, errors=errors)
 
     def with_options(self, options: Mapping[str, Any]) -> Pipeline:
         """Return a pipeline with other options."""
@@ -193,80 +177,47 @@ class IndexedPipeline(Pipeline):
         elif selection is None:
             selection = Span(0, total, total)
         contents = files_fingerprint([index.identity for index in indexes])
-        return cls._assemble(
-            paths=paths,
-            schema=schema,
-            options=options,
-            errors=errors,
-            records=RecordReader(
-                indexes,
-                verify_crc=options.get("verify_crc", True),
-                max_record_bytes=options["max_record_bytes"],
-                cache_bytes=options["cache_bytes"],
-                cache=options["cache"],
-            ),
-            record_order=RecordOrder(selection, files=f"{name} {contents}".lstrip()),
+        records = RecordReader(
+            indexes,
+            verify_crc=options.get("verify_crc", True),
+            max_record_bytes=options["max_record_bytes"],
+            cache_bytes=options["cache_bytes"],
+            cache=options["cache"],
+        )
+        order = RecordOrder(selection, files=f"{name} {contents}".lstrip())
+        loader = RecordLoader(records, BlockParser())  # of bytes, until the schema is applied
+        stored = cls(
+            paths,
+            schema,
+            order,
+            loader,
+            options,
+            records=records,
+            record_order=order,
             make_parser=make_parser,
         )
+        return stored.rebuild(errors=errors)
 
     def with_options(self, options: Mapping[str, Any]) -> IndexedPipeline:
         return self.rebuild(options=options)
 
     def rebuild(self, **changes: Any) -> IndexedPipeline:
         """Return a pipeline with another schema, options, order of records or parser."""
-        return self._assemble(
-            paths=self.paths,
-            schema=changes.pop("schema", self.schema),
-            options=changes.pop("options", self.options),
-            records=self.records,
-            record_order=changes.pop("record_order", self.record_order),
-            make_parser=changes.pop("make_parser", self.make_parser),
-            lengths=getattr(self.order, "lengths", None),
-        )
-
-    @classmethod
-    def _assemble(
-        cls,
-        *,
-        paths: Sequence[str],
-        schema: Any,
-        options: Mapping[str, Any],
-        records: RecordReader,
-        record_order: RecordOrder,
-        make_parser: MakeParser,
-        lengths: Lengths | None = None,
-        errors: Sequence[TorchRecIOError] = (),
-    ) -> IndexedPipeline:
-        parser = make_parser(schema)
+        parts = dataclasses.replace(self, **{"errors": (), **changes})
+        options, errors = parts.options, parts.errors
+        loader = RecordLoader(parts.records, parts.make_parser(parts.schema))
         shuffle = options.get("shuffle", False)
         if isinstance(shuffle, Shuffle) and shuffle.needs_pass:
             from .weighing import find_weights  # noqa: PLC0415  # rarely needed
 
-            stored = cls._assemble(
-                paths=paths,
-                schema=schema,
-                options={**options, "shuffle": False, **_OF_RECORDS},
-                records=records,
-                record_order=record_order,
-                make_parser=make_parser,
-            )
+            stored = parts.rebuild(options={**options, "shuffle": False, **_OF_RECORDS})
             shuffle, lost = find_weights(stored, shuffle)
             options, errors = {**options, "shuffle": shuffle}, [*errors, *lost]
-        record_order = dataclasses.replace(
-            record_order, shuffle=shuffle, seed=options.get("seed", 0)
-        )
-        if not record_order.can_batch_by_length:
+        seed = options.get("seed", 0)
+        order = dataclasses.replace(parts.record_order, shuffle=shuffle, seed=seed)
+        if not order.can_batch_by_length:
             check_no_length_batches(options, "a dataset of steps")
-        return cls.of_records(
-            paths,
-            schema,
-            record_order,
-            reader=records,
-            parser=parser,
-            options=options,
-            lengths=lengths,
-            errors=errors,
-            records=records,
-            record_order=record_order,
-            make_parser=make_parser,
+        records = dataclasses.replace(
+            parts, order=order, record_order=order, loader=loader, options=options, errors=errors
         )
+        return records.in_units(parts.records, getattr(self.order, "lengths", None))

@@ -47,8 +47,6 @@ class Walk(NamedTuple):
 class Position:
     """Position of an iteration, as seen by its consumer.
 
-    The fields of :class:`Progress` can be assigned here.
-
     The end of an iteration is where its consumer has taken the last item. A DataLoader worker runs
     ahead of the consumer, so its end is where it is asked for more than its last item.
 
@@ -59,11 +57,12 @@ class Position:
         move_epoch: Called at the end, unless the iteration is endless, with the epoch after its
             last one.
         is_in_worker: Whether the iteration runs in a worker.
+        reached: Progress without the samples of ``walk``.
         was_tried: Whether a batch of this epoch was loaded.
         has_yielded: Whether anything of this epoch was yielded.
         has_ended: Whether the iteration has reached its end.
         last: Number of units consumed with the last item, if this process knows it.
-        walk: Samples that are being yielded. Those taken are not in ``consumed`` yet.
+        walk: Samples that are being yielded.
     """
 
     partition: RecordPartition
@@ -71,12 +70,7 @@ class Position:
     times: Times
     move_epoch: Callable[[int], None]
     is_in_worker: bool
-    epoch: int
-    first_epoch: int
-    begin: int
-    consumed: int
-    ahead: int
-    assigned: int
+    reached: Progress
     was_tried: bool = False
     has_yielded: bool = False
     has_ended: bool = False
@@ -94,17 +88,18 @@ class Position:
         """Return the position of an iteration of this process that starts at a place."""
         progress, layout = place
         in_worker = get_worker_info() is not None
-        position = cls(
-            partition, layout, times, move_epoch, in_worker, *dataclasses.astuple(progress)
-        )
+        position = cls(partition, layout, times, move_epoch, in_worker, progress)
         position.has_yielded = progress.begin > 0 or progress.consumed > 0
         return position
 
     @property
     def progress(self) -> Progress:
-        consumed = self.consumed + (0 if self.walk is None else self.walk.consumed)
-        return Progress(
-            self.epoch, self.first_epoch, self.begin, consumed, self.ahead, self.assigned
+        return self._further(0 if self.walk is None else self.walk.consumed)
+
+    def _further(self, consumed: int, ahead: int = 0) -> Progress:
+        before = self.reached
+        return dataclasses.replace(
+            before, consumed=before.consumed + consumed, ahead=before.ahead + ahead
         )
 
     @property
@@ -119,21 +114,18 @@ class Position:
 
     def copy(self) -> Position:
         """Return a position that does not move with this one."""
-        consumed = self.progress.consumed
-        return dataclasses.replace(self, consumed=consumed, walk=None)
+        return dataclasses.replace(self, reached=self.progress, walk=None)
 
     def size_at(self, further: int = 0) -> Any:
         """Return the size of the batch here, or after further units; None without batches."""
         if not isinstance(self.partition.options["batch_size"], Ramp):
             return self.partition.options["batch_size"]
         assert isinstance(self.partition, EpochPartition)
-        progress = dataclasses.replace(self.progress, consumed=self.consumed + further)
-        return self.partition.size_at(progress, self.layout)
+        return self.partition.size_at(self._further(further), self.layout)
 
-    def move_to(self, progress: Progress) -> None:
-        """Move within the epoch."""
-        for field in dataclasses.fields(progress):
-            setattr(self, field.name, getattr(progress, field.name))
+    def move(self, consumed: int, ahead: int = 0) -> None:
+        """Move past some units, of which some were read out of turn."""
+        self.reached = self._further(consumed, ahead)
 
     def start(self) -> None:
         """Find the last item, at the start of an iteration or an epoch."""
@@ -143,12 +135,12 @@ class Position:
 
     def enter(self, progress: Progress) -> None:
         """Move to the start of another epoch."""
-        self.move_to(progress)
+        self.reached = progress
         self.was_tried = self.has_yielded = False
 
     def take(self) -> None:
         """Count the item at this position, which the consumer takes."""
-        if self.last is not None and self.consumed >= self.last:
+        if self.last is not None and self.reached.consumed >= self.last:
             self.end()
 
     def end(self) -> None:

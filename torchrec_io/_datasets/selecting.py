@@ -9,7 +9,6 @@ from typing import Any, Self
 import numpy as np
 import torch
 
-from .._order.orders import RecordOrder
 from .._order.selection import Numbers, Selection, Span, select_positions, select_within
 from ..checks import check_integer, counted
 from .pipeline import IndexedPipeline, Pipeline
@@ -26,11 +25,6 @@ class SelectingDataset:
     def _pipeline(self) -> IndexedPipeline:
         """Internal interface: the parts of the dataset."""
         raise NotImplementedError
-
-    @property
-    def _record_order(self) -> RecordOrder:
-        """Internal interface: the order of the records, before they are put into batches."""
-        return self._pipeline.record_order
 
     def _worker_state(self) -> WorkerState:
         """Return the state that counts skipped errors."""
@@ -49,19 +43,19 @@ class SelectingDataset:
     ) -> Self:
         """Return a dataset of the records that a predicate chooses. See docs/selecting.md."""
         state = self._worker_state()
-        picked = pick_where(self._pipeline, state, predicate, features, cache_key).positions
+        picked = pick_where(self._pipeline, state, predicate, features, cache_key)
         if len(picked) == 0:
             logger.warning("where() chose none of %s", counted(picked.total, "record"))
         return self._narrowed(picked)
 
     def select(self, numbers: Iterable[int]) -> Self:
         """Return a dataset of the records with some numbers. See docs/selecting.md."""
-        total = len(self._record_order.selection)
+        total = len(self._pipeline.record_order.selection)
         return self._narrowed(select_positions(_check_numbers(numbers, total), total))
 
     def take(self, n: int) -> Self:
         """Return a dataset of the first records in the stored order. See docs/selecting.md."""
-        total = len(self._record_order.selection)
+        total = len(self._pipeline.record_order.selection)
         return self._narrowed(Span(0, min(check_integer("n", n), total), total))
 
     def _narrowed(self, picked: Selection) -> Self:

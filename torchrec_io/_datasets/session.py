@@ -16,6 +16,7 @@ import torch
 from torch.utils.data import get_worker_info
 
 from .._order.continuation import saved_continuation
+from .._order.distributed import resolve_rank
 from .._order.mesh import find_mesh_problem
 from .._order.mixture import MixedOrder
 from .._order.progress import Place, Progress, from_state, place_of, read_state, to_state
@@ -32,7 +33,7 @@ from .epoch_clock import worker_iteration
 from .epochs import Epochs, NewWeights, first_rank
 from .iteration import Iteration
 from .lost_items import report_lost_items
-from .options import makes_batches, resolved_rank
+from .options import makes_batches
 from .partition import EpochPartition, RecordPartition
 from .pipeline import Pipeline
 from .position import LatestPosition, Position
@@ -191,10 +192,11 @@ class Session(Epochs):
         parent = self._pickled_in_parent()
         if parent is not None:
             return parent.rank, parent.world_size
-        if self.pipeline.options["rank"] is None and self._trainer_loader is not None:
+        options = self.pipeline.options
+        if options["rank"] is None and self._trainer_loader is not None:
             return 0, 1  # the trainer divides what the dataset yields
         # Another training process has a rank of its own.
-        return resolved_rank(self.pipeline.options)
+        return resolve_rank(options["rank"], options["world_size"])
 
     def _find_mesh_problem(self) -> str | None:
         """Return why the rank is not that of a share of the records; None if it is."""
@@ -279,7 +281,6 @@ class Session(Epochs):
             self.pipeline.loader.allocating(self.allocate),
             position,
             self._latest,
-            self.state.counters,
             self._meter,
             transform=Transform.of(partition.options, self.pipeline.loader.reader),
         )
@@ -398,7 +399,7 @@ class Session(Epochs):
         """Start the last iteration of this process again: its last items were not used."""
         position = self._latest.get()
         if position is not None and position.has_ended and position.next_epoch is not None:
-            self.repeat(position.first_epoch, position.next_epoch)
+            self.repeat(position.reached.first_epoch, position.next_epoch)
 
     def save(self) -> dict[str, Any]:
         """Return the position of the iteration that yielded last as a state.

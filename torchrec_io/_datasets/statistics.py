@@ -232,6 +232,7 @@ class IterationMeter:
         source_of: Returns the source of each record of a mixture.
 
     Attributes:
+        counters: Counters to which everything is added.
         stored_bytes: Number of bytes of records that were read for the next item, as stored.
     """
 
@@ -243,7 +244,7 @@ class IterationMeter:
     ) -> None:
         self.stored_bytes = 0
         self._source_of = source_of
-        self._counters = counters
+        self.counters = counters
         in_worker = get_worker_info() is not None
         # In a worker, the consumer is not the training loop. A worker without threads of its own
         # has nothing to do until the next item is asked for.
@@ -284,11 +285,11 @@ class IterationMeter:
             numbers: Record numbers; int64 ``[n]``.
         """
         if self._source_of is not None:
-            self._counters.add_sources(self._source_of(numbers))
+            self.counters.add_sources(self._source_of(numbers))
 
     def begin(self) -> None:
         """Start to measure at the request of the first item."""
-        self._counters.begin()
+        self.counters.begin()
         self.resume()
 
     def end(self) -> None:
@@ -315,7 +316,7 @@ class IterationMeter:
         finally:
             records = self.samples_taken
             self._block = (0, iter(()))
-            self._counters.add_records(records)
+            self.counters.add_records(records)
             self.count_sources(numbers[:records])
             self.resume()
 
@@ -331,7 +332,7 @@ class IterationMeter:
         try:
             meter = self._idle.pop()
         except IndexError:
-            meter = self._counters.meter(counts_waiting=False, counts_pauses=True)
+            meter = self.counters.meter(counts_waiting=False, counts_pauses=True)
         meter.start()
         try:
             yield

@@ -37,6 +37,20 @@ if TYPE_CHECKING:
     from ..tfds.splits import Split
 
 
+class _TfdsSampleArguments(TfdsSampleOptions, total=False):
+    """Arguments of :meth:`TFRecordDataset.from_tfds` that do not change the items."""
+
+    config: str | None
+    version: str | None
+    features: FeatureChoice | None
+    steps: Literal["ragged", "each"] | Offsets
+    outside: Outside
+
+
+class _TfdsArguments(_TfdsSampleArguments, TfdsOptions, total=False):
+    """Arguments of :meth:`TFRecordDataset.from_tfds`."""
+
+
 @takes_options(TFRecordOptions)
 class TFRecordDataset(IndexedDataset[Item_co]):
     """Records of TFRecord files, decoded by a schema, in a repeatable order.
@@ -114,13 +128,8 @@ class TFRecordDataset(IndexedDataset[Item_co]):
         directory: StrPath,
         split: str | Split,
         *,
-        config: str | None = None,
-        version: str | None = None,
-        features: FeatureChoice | None = None,
-        steps: Literal["ragged", "each"] | Offsets = "ragged",
-        outside: Outside = "drop",
         batch_size: int | Ramp,
-        **options: Unpack[TfdsSampleOptions],
+        **options: Unpack[_TfdsSampleArguments],
     ) -> TFRecordDataset[Batch]: ...
     @overload
     @classmethod
@@ -128,13 +137,7 @@ class TFRecordDataset(IndexedDataset[Item_co]):
         cls,
         directory: StrPath,
         split: str | Split,
-        *,
-        config: str | None = None,
-        version: str | None = None,
-        features: FeatureChoice | None = None,
-        steps: Literal["ragged", "each"] | Offsets = "ragged",
-        outside: Outside = "drop",
-        **options: Unpack[TfdsSampleOptions],
+        **options: Unpack[_TfdsSampleArguments],
     ) -> TFRecordDataset[Sample]: ...
     @overload
     @classmethod
@@ -142,13 +145,7 @@ class TFRecordDataset(IndexedDataset[Item_co]):
         cls,
         directory: StrPath,
         split: str | Split,
-        *,
-        config: str | None = None,
-        version: str | None = None,
-        features: FeatureChoice | None = None,
-        steps: Literal["ragged", "each"] | Offsets = "ragged",
-        outside: Outside = "drop",
-        **options: Unpack[TfdsOptions],
+        **options: Unpack[_TfdsArguments],
     ) -> TFRecordDataset[Any]: ...
     @classmethod
     @takes_options(TfdsOptions)

@@ -12,8 +12,7 @@ from .._order.shuffle import Shuffle
 from .._order.weighted import Classes, Floats, Weights
 from ..checks import counted
 from ..errors import TorchRecIOError
-from .record_loader import RecordLoader
-from .where import answer_of, answers_of, checked_names, pass_over
+from .where import answer_of, checked_names, pass_over
 from .worker_state import WorkerState
 
 if TYPE_CHECKING:
@@ -57,23 +56,21 @@ def find_weights(
             return _numbers(items[source], count, subject)
         return _class_numbers(items[source], count, subject, classes)
 
-    selection, options = pipeline.record_order.selection, dict(pipeline.options)
     errors: list[TorchRecIOError] = []
-    if options["on_error"] != "raise":  # the dataset handles them once it exists
-        options["on_error"] = errors.append
-
-    def evaluate(loader: RecordLoader) -> tuple[Floats, int]:
-        parts = answers_of(
-            loader, selection, options, WorkerState(), weigh, what=option, dtype=np.float64
-        )
-        found = [(np.zeros(0), 0), *parts]
-        return np.concatenate([values for values, _ in found]), sum(lost for _, lost in found)
-
-    key = shuffle.cache_key
-    found, _ = pass_over(
+    if pipeline.options["on_error"] != "raise":  # the dataset handles them once it exists
+        options = {**pipeline.options, "on_error": errors.append}
+        pipeline = dataclasses.replace(pipeline, options=options)
+    selection, key = pipeline.record_order.selection, shuffle.cache_key
+    parts: list[Floats] = [np.zeros(0)]
+    found = pass_over(
         pipeline,
-        "the pass",
-        evaluate,
+        WorkerState(),
+        weigh,
+        what="the pass",
+        label=option,
+        dtype=np.float64,
+        append=parts.append,
+        finish=lambda: np.concatenate(parts),
         features=features,
         # Apart from results of other functions under the same name.
         cache_key=f"{option} {key}" if isinstance(key, str) and key else key,

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
-from .._order.selection import Mask, Selection, Subset, SubsetBuilder
+from .._order.selection import Mask, Subset, SubsetBuilder
 from .._records.index import RecordIndex
 from .._schema.feature_mapping import FeatureMapping
 from .._storage.digest import digest_text
@@ -37,26 +37,16 @@ Predicate: TypeAlias = Callable[[Any], Any]
 _Result = TypeVar("_Result")
 
 
-class Picked(NamedTuple):
-    """The result of a predicate.
-
-    Attributes:
-        positions: Positions of the chosen records, among those to choose from.
-        lost: Number of records that could not be read or parsed, and so are not chosen.
-    """
-
-    positions: Subset
-    lost: int
-
-
 def pick_where(
     pipeline: IndexedPipeline,
     state: WorkerState,
     predicate: Predicate,
     features: Sequence[str] | None,
     cache_key: str | None,
-) -> Picked:
+) -> Subset:
     """Return the records that a predicate chooses; see :meth:`TFRecordDataset.where`.
+
+    Records that cannot be read or parsed are not chosen.
 
     Args:
         pipeline: The parts of the dataset.
@@ -65,44 +55,64 @@ def pick_where(
         features: Names of the features that it uses; None for all.
         cache_key: Name of the result in the cache; None to keep it nowhere.
 
+    Returns:
+        Positions of the chosen records, among those to choose from.
+
     Raises:
         TypeError, ValueError: If an argument, or what the predicate returns, is invalid.
     """
     if not callable(predicate):
         raise TypeError(f"predicate must be a function of a Batch, got {predicate!r}")
     total = len(pipeline.record_order.selection)
+    schema = pipeline.loader.parser.schema
+    builder = SubsetBuilder(total)
 
-    def decode(bits: bytes) -> Subset:
-        return Subset(total, np.frombuffer(bits, "<u8").astype(np.uint64))
+    def answer(items: Any, count: int) -> Mask:
+        return _mask_of(answer_of(predicate, "predicate", items, schema), count)
 
-    result = pass_over(
+    return pass_over(
         pipeline,
-        "the predicate",
-        lambda loader: _evaluate(pipeline, loader, state, predicate),
+        state,
+        answer,
+        what="the predicate",
+        label="where",
+        dtype=np.bool_,
+        append=builder.append,
+        finish=builder.finish,
         features=features,
         cache_key=cache_key,
         encode=lambda positions: positions.words.astype("<u8", copy=False).tobytes(),
-        decode=decode,
+        decode=lambda bits: Subset(total, np.frombuffer(bits, "<u8").astype(np.uint64)),
     )
-    return Picked(*result)
 
 
 def pass_over(
     pipeline: IndexedPipeline,
-    what: str,
-    evaluate: Callable[[RecordLoader], tuple[_Result, int]],
+    state: WorkerState,
+    answer: Callable[[Any, int], npt.NDArray[Any]],
     *,
+    what: str,
+    label: str,
+    dtype: Any,
+    append: Callable[[npt.NDArray[Any]], None],
+    finish: Callable[[], _Result],
     features: Sequence[str] | None,
     cache_key: str | None,
     encode: Callable[[_Result], bytes],
     decode: Callable[[bytes], _Result],
-) -> tuple[_Result, int]:
-    """Return the result of a pass over some features of all selected records.
+) -> _Result:
+    """Call a function with some features of all selected records, and return the joined result.
 
     Args:
         pipeline: The parts of the dataset.
-        what: Name of the function that is evaluated, in messages.
-        evaluate: Makes the pass with a loader of the features; see :func:`cached_pass`.
+        state: Counts the errors that are skipped.
+        answer: Called with the items of some consecutive records and their number; returns a value
+            for each.
+        what: Name of the function in messages.
+        label: Name of the pass, which is shown if it takes long.
+        dtype: Dtype of the values.
+        append: Called with the values of some consecutive records, 0 for lost ones: ``[n]``.
+        finish: Returns the result of all values that were appended.
         features: Names of the features; None for all.
         cache_key: Name of the result in the cache; None to keep it nowhere.
         encode: Returns the result as bytes.
@@ -120,17 +130,33 @@ def pass_over(
         names = checked_names("features", features, pipeline.loader.parser.schema)
     parser = pipeline.loader.parser
     loader = pass_loader(pipeline, parser if names is None else parser.of_features(names))
+
+    def evaluate() -> tuple[_Result, int]:
+        selection, lost = pipeline.record_order.selection, 0
+        pieces = load_all(loader, selection, pipeline.options, state)
+        with closing(pieces), shown_progress(label, len(selection)) as advance:
+            for numbers, loaded in pieces:
+                count = len(loaded.numbers)
+                values = np.zeros(len(numbers), dtype)
+                if count:
+                    values[loaded.positions_in(numbers)] = answer(items_of(loaded, loader), count)
+                append(values)
+                lost += len(numbers) - count
+                advance(len(numbers))
+        return finish(), lost
+
     if cache_key is None:
-        return evaluate(loader)
-    return cached_pass(
+        return evaluate()[0]
+    result, _ = cached_pass(
         cache_key,
         f"{what} of {cache_key!r}",
         identity_of(pipeline, names),
-        lambda: evaluate(loader),
+        evaluate,
         encode=encode,
         decode=decode,
         allow_lost=allows_lost(pipeline),
     )
+    return result
 
 
 def checked_names(argument: str, names: Any, schema: Any) -> list[str]:
@@ -167,61 +193,6 @@ def pass_loader(pipeline: IndexedPipeline, parser: BlockParser) -> RecordLoader:
 def allows_lost(pipeline: IndexedPipeline) -> bool:
     """Return whether records with errors are left out."""
     return bool(pipeline.options.get("on_error", "raise") != "raise")
-
-
-def _evaluate(
-    pipeline: IndexedPipeline, loader: RecordLoader, state: WorkerState, predicate: Predicate
-) -> Picked:
-    selection = pipeline.record_order.selection
-    builder = SubsetBuilder(len(selection))
-    lost = 0
-    schema = pipeline.loader.parser.schema
-
-    def answer(items: Any, count: int) -> Mask:
-        return _mask_of(answer_of(predicate, "predicate", items, schema), count)
-
-    options = pipeline.options
-    for chosen, missing in answers_of(
-        loader, selection, options, state, answer, what="where", dtype=np.bool_
-    ):
-        builder.append(chosen)
-        lost += missing
-    return Picked(builder.finish(), lost)
-
-
-def answers_of(
-    loader: RecordLoader,
-    selection: Selection,
-    options: Mapping[str, Any],
-    state: WorkerState,
-    answer: Callable[[Any, int], npt.NDArray[Any]],
-    *,
-    what: str,
-    dtype: Any,
-) -> Iterator[tuple[npt.NDArray[Any], int]]:
-    """Call a function with all selected records, some consecutive ones at a time.
-
-    Args:
-        loader: Reads and parses the records.
-        selection: The records.
-        options: See :func:`load_all`.
-        state: Counts the errors that are skipped.
-        answer: Called with items and their number; returns a value for each.
-        what: Name of the pass, which is shown if it takes long.
-        dtype: Dtype of the values.
-
-    Yields:
-        Values of some records, ``[n]``, 0 for lost ones; and the number of the lost ones.
-    """
-    pieces = load_all(loader, selection, options, state)
-    with closing(pieces), shown_progress(what, len(selection)) as advance:
-        for numbers, loaded in pieces:
-            count = len(loaded.numbers)
-            values = np.zeros(len(numbers), dtype)
-            if count:
-                values[loaded.positions_in(numbers)] = answer(items_of(loaded, loader), count)
-            yield values, len(numbers) - count
-            advance(len(numbers))
 
 
 def items_of(loaded: Loaded, loader: RecordLoader) -> Any:

@@ -525,7 +525,7 @@ def _of_numbers(
     given: Any = SequentialSampler(dataset) if sampler is None else sampler
     identity: dict[str, Any] = {"batch_size": batch_size, "records": len(dataset)}
     if isinstance(dataset, SelectingDataset):
-        identity["split"] = dataset._record_order.selection.fingerprint()
+        identity["split"] = dataset._pipeline.record_order.selection.fingerprint()
     epochs = SamplerEpochs(given, batch_size, identity)
     batches = ResumableLoader(
         dataset,

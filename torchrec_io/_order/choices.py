@@ -22,8 +22,6 @@ CELL_BITS = 16
 CELL = 1 << CELL_BITS
 # Number of cells kept in memory, about 650 KB each.
 _CACHED_CELLS = 16
-# Parts that are counted one by one.
-_FEW_PARTS = 32
 
 
 class _Cell(NamedTuple):
@@ -82,11 +80,7 @@ class Choices:
         """Return the number of choices of each part before a position; int64 ``[parts]``."""
         number, inside = divmod(position, CELL)
         cell = _cell_of(self, number)
-        if len(self._counts) > _FEW_PARTS:
-            in_cell = np.bincount(cell.chosen[:inside], minlength=len(self._counts))
-        else:  # a state is taken after each batch
-            by_part = np.split(cell.positions, self._begins[1:])
-            in_cell = np.array([own.searchsorted(np.int32(inside)) for own in by_part], np.int64)
+        in_cell = np.bincount(cell.chosen[:inside], minlength=len(self._counts))
         return self._counts * number + in_cell
 
     def make_cell(self, number: int) -> _Cell:

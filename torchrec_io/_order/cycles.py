@@ -57,13 +57,8 @@ class Cycles:
         return cycles, numbers - np.array(begins, np.int64)[cycles]
 
 
-def groups_of(values: Numbers) -> list[tuple[slice | Numbers, int]]:
-    """Return each distinct value with the indices at which it occurs."""
-    if len(values) == 0:
-        return []
-    if (values == values[0]).all():
-        return [(slice(None), int(values[0]))]
-    order = np.argsort(values, kind="stable")
-    ordered = values[order]
-    starts = np.flatnonzero(np.diff(ordered, prepend=ordered[0] - 1))
-    return list(zip(np.split(order, starts[1:]), ordered[starts].tolist(), strict=True))
+def groups_of(values: Numbers) -> list[tuple[Numbers, int]]:
+    """Return each distinct value with the indices at which it occurs, ascending."""
+    if len(values) and (values == values[0]).all():  # as in most calls
+        return [(np.arange(len(values)), int(values[0]))]
+    return [(np.flatnonzero(values == each), each) for each in np.unique(values).tolist()]

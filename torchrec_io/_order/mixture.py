@@ -222,9 +222,8 @@ class MixedOrder(Order):
             The source, the positions of its records in ``numbers``, ascending, and their numbers in
             the source; int64 ``[m]`` each.
         """
-        found = self.source_of(numbers)
-        places = [(source, np.flatnonzero(found == source)) for source in np.unique(found).tolist()]
-        return [(source, at, numbers[at] - self.source_bases[source]) for source, at in places]
+        found = groups_of(self.source_of(numbers))
+        return [(source, at, numbers[at] - self.source_bases[source]) for at, source in found]
 
     def describe(self) -> dict[str, Any]:
         """Return all that the order depends on."""
@@ -319,10 +318,9 @@ class MixedOrder(Order):
         first = self._start_of(epoch).epochs
         for of_part, part in groups_of(chosen):
             epochs = Cycles(self._parts[part], first[part])
-            at = np.arange(len(positions))[of_part]
             cycles, inside = epochs.find(ordinals[of_part])
             for of_cycle, cycle in groups_of(cycles):
-                yield at[of_cycle], part, inside[of_cycle], epochs.first + cycle
+                yield of_part[of_cycle], part, inside[of_cycle], epochs.first + cycle
 
     @functools.cached_property
     def _cycles(self) -> tuple[int, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
@@ -119,10 +118,6 @@ class Pack:
     def splits_long(self) -> bool:
         """True if documents longer than a row are split."""
         return self.mode == "chunk" or self.long == "split"
-
-    def with_key(self, key: str) -> Pack:
-        """Return the same options for tokens of a feature."""
-        return dataclasses.replace(self, key=key)
 
     def describe(self) -> dict[str, Any]:
         """Return all that the rows depend on, in addition to the order of the documents."""

@@ -62,7 +62,7 @@ class VirtualEpochOrder(Order):
         """Return the position of an epoch at which the parts of a mixture continue."""
         return self._origin - self.begin(epoch)
 
-    def _find(self, units: Numbers, epoch: int) -> Iterator[tuple[slice | Numbers, Numbers, int]]:
+    def _find(self, units: Numbers, epoch: int) -> Iterator[tuple[Numbers, Numbers, int]]:
         """Yield the units of one epoch of the other order at a time.
 
         Yields:

@@ -118,7 +118,7 @@ def keep_steps(
     """
     if callable(keep):
         picked = pick_where(own_steps(pipeline), state, keep, features, cache_key)
-        return narrowed(pipeline, picked.positions)
+        return narrowed(pipeline, picked)
     order = pipeline.record_order
     assert isinstance(order, StepOrder)
     singles = StepNumbers(order.numbers.counts)
